@@ -1,0 +1,62 @@
+"""Where things lie in the data directory: names only, nothing is opened here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """The layout of a data directory.
+
+    Only ingest writes the store, the key, the segments and the manifest; only the jobs write the
+    results. Whoever reads, reads the manifest, the segments it lists, and the results.
+    """
+
+    root: Path
+
+    @property
+    def store(self) -> Path:
+        """The live DuckDB file; opened by the ingest process alone."""
+        return self.root / "events.duckdb"
+
+    @property
+    def owner_key(self) -> Path:
+        """The key of the owners' hashes, mode 0600."""
+        return self.root / "owner.key"
+
+    @property
+    def ingest_lock(self) -> Path:
+        """Locked by the process that owns the store, for as long as it lives."""
+        return self.root / "ingest.lock"
+
+    @property
+    def events(self) -> Path:
+        """The folder of the published Parquet segments."""
+        return self.root / "events"
+
+    @property
+    def manifest(self) -> Path:
+        """The list of the segments that are published."""
+        return self.events / "manifest.json"
+
+    @property
+    def results_folder(self) -> Path:
+        """The folder of the results, apart so that readers can be confined to it."""
+        return self.root / "results"
+
+    @property
+    def results(self) -> Path:
+        """The results database; replaced as a whole."""
+        return self.results_folder / "results.duckdb"
+
+    @property
+    def results_lock(self) -> Path:
+        """Locked while the results are being replaced."""
+        return self.results_folder / "results.lock"
+
+    @property
+    def endpoints(self) -> Path:
+        """The addresses of a running service."""
+        return self.root / "endpoints.json"

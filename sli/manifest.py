@@ -1,0 +1,106 @@
+"""The manifest: which Parquet segments make up the published events.
+
+A segment is in the manifest or it does not exist: readers never look into the folder. Since the
+manifest is replaced as a whole, a set of new segments, or the merge of old ones, appears at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+from sli.schemas import EVENT_FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One Parquet file: the rows of one dataset, one day and a run of commits.
+
+    Attributes:
+        path: relative to the folder of the events, with forward slashes.
+        rows: number of rows.
+        bytes: size of the file.
+        first_commit: lowest commit number that it may hold.
+        last_commit: highest commit number that it may hold.
+    """
+
+    dataset: str
+    day: date
+    path: str
+    rows: int
+    bytes: int
+    first_commit: int
+    last_commit: int
+
+
+class ManifestError(ValueError):
+    """The text is not a manifest that this version can read; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the manifest of the published events cannot be read: {reason}")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All published segments.
+
+    Attributes:
+        store: id of the event store that the segments were published from.
+        published_through: every row of a commit up to this number is in the segments.
+    """
+
+    store: str
+    published_through: int
+    segments: tuple[Segment, ...]
+
+    def select(self, dataset: str, days: Collection[date] | None = None, after: int = 0) -> list[Segment]:
+        """The segments of `dataset`, of `days` if given, that may hold commits later than `after`."""
+        return [
+            segment
+            for segment in self.segments
+            if segment.dataset == dataset
+            and (days is None or segment.day in days)
+            and segment.last_commit > after
+        ]
+
+    def render(self) -> str:
+        """The manifest as JSON text; `parse` gives it back."""
+        return json.dumps(
+            {
+                "format": EVENT_FORMAT,
+                "store": self.store,
+                "published_through": self.published_through,
+                "segments": [asdict(s) | {"day": s.day.isoformat()} for s in self.segments],
+            },
+            separators=(",", ":"),
+        )
+
+    @staticmethod
+    def parse(text: str) -> Manifest:
+        """Read what `render` wrote.
+
+        Raises:
+            ManifestError: the text is damaged, or was written by a newer version.
+        """
+        try:
+            tree = json.loads(text)
+            if tree["format"] != EVENT_FORMAT:
+                raise ManifestError(f"format {tree['format']}, this version reads {EVENT_FORMAT}")
+            segments = tuple(
+                Segment(**(entry | {"day": date.fromisoformat(entry["day"])})) for entry in tree["segments"]
+            )
+            return Manifest(tree["store"], tree["published_through"], segments)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, ManifestError):
+                raise
+            raise ManifestError(f"damaged ({type(error).__name__})") from error
+
+
+def segment_path(dataset: str, day: date, first_commit: int, last_commit: int) -> str:
+    """The name of a segment: a function of what it holds, so that a repeated write replaces itself."""
+    name = f"{first_commit:012d}-{last_commit:012d}.parquet"
+    return str(Path(dataset) / f"day={day.isoformat()}" / name)

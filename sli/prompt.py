@@ -1,0 +1,25 @@
+"""Prompt ids: whose session they carry, and which route they tell of.
+
+The forms are the producer's (observed in its releases 0.15.10 to 0.24.4):
+
+    <session>########<n>                     a prompt of a person
+    <session>########<n>/automatic/<k>       one that the agent gave itself
+    <session>########notification<uuid>      the same, after a notification
+    <session>#<agent>-<call id>#<round>      a subagent's
+    anything else                            unknown
+
+The patterns are anchored and use only what RE2 knows, so that they can be matched over columns.
+"""
+
+from __future__ import annotations
+
+from sli.vocabulary import Route
+
+SESSION_SEPARATOR = "########"
+
+# Subagents come first: an agent started from an automatic prompt is still a subagent.
+ROUTE_PATTERNS: tuple[tuple[Route, str], ...] = (
+    (Route.SCREEN_OR_CLI, r"^[^#]+########[0-9]+$"),
+    (Route.AUTOMATIC, r"^[^#]+########(?:[0-9]+/automatic/[0-9]+|notification.+)$"),
+    (Route.SUBAGENT, r"^[^#]+#[^#]+-[^#]+#[0-9]+$"),
+)

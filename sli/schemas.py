@@ -1,0 +1,162 @@
+"""The columns of every dataset: what is stored is exactly this list, and nothing else.
+
+The types are DuckDB's names, since the event store, the Parquet segments and the results are all
+written by it. Event columns follow the producer's contract; result columns are public names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EVENT_FORMAT = 1
+"""Version of the event columns; a store of a newer format is refused."""
+
+RESULT_FORMAT = 1
+"""Version of the result columns; results of another format are rebuilt from the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, its DuckDB type, and what it holds."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A named table."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+_IDENTITY = (
+    Column("event_id", "UUID", "128-bit identity, from what the producer stamped"),
+    Column("time", "TIMESTAMPTZ", "when it happened, to the microsecond"),
+    Column("time_unix_nano", "BIGINT", "the same, in nanoseconds since 1970, exact"),
+    Column("time_source", "VARCHAR", "record, event_timestamp, observed or arrival"),
+    Column("day", "DATE", "UTC date of the time"),
+    Column("received_at", "TIMESTAMPTZ", "when it arrived"),
+)
+_PARTITION = (
+    Column("environment", "VARCHAR", "deployment environment, or unset"),
+    Column("service_name", "VARCHAR", "service.name, or unknown"),
+    Column("service_version", "VARCHAR", "service.version, or unknown"),
+    Column("owner", "VARCHAR", "keyed hash of the owner, or null"),
+)
+_COMMIT = (Column("commit_number", "BIGINT", "number of the store's commit that holds the row"),)
+
+TOOL_CALLS = Dataset(
+    "tool_calls",
+    (
+        *_IDENTITY,
+        *_PARTITION,
+        Column("route", "VARCHAR", "as far as the prompt id tells"),
+        Column("session_id", "VARCHAR", "session.id of the record, else of the resource"),
+        Column("prompt_id", "VARCHAR", "the prompt that the call belongs to"),
+        Column("call_id", "VARCHAR", "the call's id, given by the model's provider"),
+        Column("parent_call_id", "VARCHAR", "the call that this one was made for"),
+        Column("response_id", "VARCHAR", "the model answer that asked for the call"),
+        Column("trace_id", "VARCHAR", "32 lower-case hex digits"),
+        Column("span_id", "VARCHAR", "16 lower-case hex digits"),
+        Column("function_name", "VARCHAR", "the tool; unknown_tool, unregistered_tool"),
+        Column("tool_type", "VARCHAR", "native, mcp, unknown"),
+        Column("status", "VARCHAR", "terminal status: success, error, cancelled, unknown"),
+        Column("execution_status", "VARCHAR", "success, error, cancelled, not_started, unknown"),
+        Column("error_type", "VARCHAR", "class of the error; null unless status is error"),
+        Column("decision", "VARCHAR", "what became of the permission request"),
+        Column("duration_ms", "DOUBLE", "milliseconds, waiting for permission included"),
+        Column("content_length", "BIGINT", "length of the tool's answer, in characters"),
+        Column("source", "VARCHAR", "where the call came from, as the producer says"),
+        Column("contract_violation", "BOOLEAN", "status success over an execution that was none"),
+        *_COMMIT,
+    ),
+)
+
+GUARD_DECISIONS = Dataset(
+    "guard_decisions",
+    (
+        *_IDENTITY,
+        *_PARTITION,
+        Column("route", "VARCHAR", "the route as the guard names it"),
+        Column("session_id", "VARCHAR", "the part of prompt_id before ########"),
+        Column("prompt_id", "VARCHAR", "the prompt that is watched"),
+        Column("trace_id", "VARCHAR", "32 lower-case hex digits"),
+        Column("span_id", "VARCHAR", "16 lower-case hex digits"),
+        Column("mode", "VARCHAR", "off, shadow, warn, enforce"),
+        Column("phase_before", "VARCHAR", "idle, tracking, warned, latched"),
+        Column("phase_after", "VARCHAR", "idle, tracking, warned, latched"),
+        Column("decision", "VARCHAR", "reset, tracked, would_warn, warned, would_stop, stopped"),
+        Column("failure_count_bucket", "VARCHAR", "0, 1-2, 3-4, 5-7, 8+"),
+        Column("batch_count_bucket", "VARCHAR", "0, 1, 2, 3+"),
+        Column("candidate_ordinal", "BIGINT", "number of the candidate within its prompt"),
+        Column("reset_reason", "VARCHAR", "why a candidate was dropped"),
+        Column("terminal_status", "VARCHAR", "of the failing calls"),
+        Column("execution_status", "VARCHAR", "of the failing calls"),
+        Column("execution_error_type", "VARCHAR", "of the failing calls"),
+        Column("tool_type", "VARCHAR", "of the failing tool"),
+        Column("unlisted_attributes", "VARCHAR[]", "names of attributes that the contract does not list"),
+        *_COMMIT,
+    ),
+)
+
+EVENT_DATASETS: tuple[Dataset, ...] = (TOOL_CALLS, GUARD_DECISIONS)
+
+_PART = (
+    Column("time", "TIMESTAMPTZ", "start of the hour or day, UTC"),
+    Column("environment", "VARCHAR", "deployment environment, or unset"),
+    Column("service_version", "VARCHAR", "service.version, or unknown"),
+)
+_SLI = (
+    Column("total", "BIGINT", "distinct calls"),
+    Column("success", "BIGINT", "calls whose execution succeeded"),
+    Column("error", "BIGINT", "calls whose execution failed"),
+    Column("cancelled", "BIGINT", "calls whose execution was cancelled"),
+    Column("not_started", "BIGINT", "calls that were never executed"),
+    Column("unknown", "BIGINT", "calls that do not say"),
+    Column("executed", "BIGINT", "success + error: the denominator"),
+    Column("failure_rate", "DOUBLE", "error / executed; null without executed calls"),
+    Column("failure_rate_low", "DOUBLE", "lower end of the 95 % Wilson interval"),
+    Column("failure_rate_high", "DOUBLE", "upper end of the 95 % Wilson interval"),
+    Column("unknown_ratio", "DOUBLE", "unknown / total"),
+    Column("contract_violations", "BIGINT", "calls that break the contract"),
+    Column("version_order", "VARCHAR", "sorts as versions sort"),
+)
+
+SLI_HOURLY = Dataset("sli_hourly", (*_PART, *_SLI))
+SLI_DAILY = Dataset("sli_daily", (*_PART, *_SLI))
+SLI_BY_TOOL_TYPE_DAILY = Dataset(
+    "sli_by_tool_type_daily",
+    (*_PART, Column("tool_type", "VARCHAR", "native, mcp, unknown"), *_SLI),
+)
+SLI_BY_FUNCTION_DAILY = Dataset(
+    "sli_by_function_daily",
+    (*_PART, Column("function_name", "VARCHAR", "the tool"), *_SLI),
+)
+RUNS = Dataset(
+    "runs",
+    (
+        Column("job", "VARCHAR", "what ran"),
+        Column("started", "TIMESTAMPTZ", "when it started"),
+        Column("finished", "TIMESTAMPTZ", "when it ended"),
+        Column("status", "VARCHAR", "ok or failed"),
+        Column("inputs", "BIGINT", "the last commit number that was read"),
+        Column("rows", "BIGINT", "result rows that were written"),
+        Column("detail", "VARCHAR", "what was recomputed"),
+    ),
+)
+
+RESULT_DATASETS: tuple[Dataset, ...] = (
+    SLI_HOURLY,
+    SLI_DAILY,
+    SLI_BY_TOOL_TYPE_DAILY,
+    SLI_BY_FUNCTION_DAILY,
+    RUNS,
+)
