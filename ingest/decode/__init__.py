@@ -1,0 +1,1 @@
+"""Request bodies in, columns of records out; nothing is interpreted here."""

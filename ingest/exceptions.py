@@ -1,0 +1,233 @@
+"""What can go wrong on the way in.
+
+A short tree. Every error carries its facts as fields and makes its sentence from them; none quotes
+telemetry. Which status an error becomes on which transport stands in `receive/statuses.py` alone.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+
+class IngestError(Exception):
+    """Anything that keeps a request, or the service, from being what was asked for."""
+
+
+def whereabouts(error: BaseException) -> str:
+    """Where an unexpected error arose: files, lines and functions, innermost last.
+
+    Not its message and no values: either may quote telemetry.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    steps = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+    return f"{type(error).__name__} in {' > '.join(steps)}"
+
+
+class BadRequest(IngestError):
+    """The request can never be accepted; the client must not send it again."""
+
+
+class MalformedBody(BadRequest):
+    """The body is not what its content type says.
+
+    Attributes:
+        signal: what it should be an export request of.
+        reason: the decoder's words, without values.
+    """
+
+    def __init__(self, signal: str, reason: str) -> None:
+        super().__init__(f"the body is not an OTLP export request of {signal}: {reason}")
+        self.signal = signal
+        self.reason = reason
+
+
+class UnsupportedMediaType(BadRequest):
+    """The content type is neither of the two that OTLP/HTTP knows."""
+
+    def __init__(self) -> None:
+        super().__init__("Content-Type must be application/x-protobuf or application/json")
+
+
+class UnsupportedEncoding(BadRequest):
+    """The content encoding is none that is understood."""
+
+    def __init__(self) -> None:
+        super().__init__("Content-Encoding must be gzip, deflate, zstd or identity")
+
+
+class CorruptCompression(BadRequest):
+    """The body cannot be inflated.
+
+    Attributes:
+        encoding: the content encoding that it claims.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"the body is not valid {encoding} data, or ends too early")
+        self.encoding = encoding
+
+
+class TooLarge(BadRequest):
+    """The body is larger than the limit, after inflating.
+
+    Attributes:
+        limit: in bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the request is larger than {limit} bytes after decompression; "
+            "send smaller batches, or raise max_request_bytes"
+        )
+        self.limit = limit
+
+
+class UnknownSignal(BadRequest):
+    """The path ends in no signal of OTLP."""
+
+    def __init__(self) -> None:
+        super().__init__("OTLP/HTTP paths end in /v1/logs, /v1/metrics or /v1/traces")
+
+
+class TryAgain(IngestError):
+    """The request is good, but cannot be kept now; the client should send it again.
+
+    Attributes:
+        retry_after_seconds: when.
+    """
+
+    retry_after_seconds: int = 5
+
+
+class Overloaded(TryAgain):
+    """More is waiting to be written than memory is set aside for.
+
+    Attributes:
+        limit: in bytes.
+    """
+
+    retry_after_seconds = 2
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} bytes of requests are waiting to be written; send again later")
+        self.limit = limit
+
+
+class StoreUnavailable(TryAgain):
+    """The store cannot take writes (disk full, read-only, damaged).
+
+    Attributes:
+        reason: the store's own words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"events cannot be written now, nothing of this request is kept: {reason}")
+        self.reason = reason
+
+
+class ShuttingDown(TryAgain):
+    """The service is stopping."""
+
+    def __init__(self) -> None:
+        super().__init__("the service is shutting down; send again to its successor")
+
+
+class CannotStart(IngestError):
+    """The service, or an import, cannot begin; the sentence says what to do."""
+
+
+class DataDirectoryUnusable(CannotStart):
+    """The data directory cannot be written.
+
+    Attributes:
+        path: the directory or file.
+        reason: the system's words.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"cannot write {path}: {reason}; make it writable for this user, or choose another --data-dir"
+        )
+        self.path = path
+        self.reason = reason
+
+
+class DataDirectoryInUse(CannotStart):
+    """Another process owns the store.
+
+    Attributes:
+        path: the data directory.
+        holder: the process id of the owner, if known.
+    """
+
+    def __init__(self, path: Path, holder: int | None) -> None:
+        who = f"process {holder}" if holder is not None else "another process"
+        super().__init__(f"{path} is in use by {who}; stop it, or choose another --data-dir")
+        self.path = path
+        self.holder = holder
+
+
+class PortTaken(CannotStart):
+    """A port cannot be listened on.
+
+    Attributes:
+        address: host and port.
+        setting: the setting that names the port.
+        reason: the system's words.
+    """
+
+    def __init__(self, address: str, setting: str, reason: str) -> None:
+        super().__init__(
+            f"cannot listen on {address}: {reason}; stop what listens there, or choose another {setting} (0: any)"
+        )
+        self.address = address
+        self.setting = setting
+        self.reason = reason
+
+
+class NewerStore(CannotStart):
+    """The store was written by a newer version.
+
+    Attributes:
+        path: the file.
+        found: its format.
+        known: the newest format that this version knows.
+    """
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"{path} has format {found}, this version knows {known}; "
+            "install the version that wrote it, or choose another --data-dir"
+        )
+        self.path = path
+        self.found = found
+        self.known = known
+
+
+class DamagedStore(CannotStart):
+    """The store cannot be opened.
+
+    Attributes:
+        path: the file.
+        reason: the store's own words.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} cannot be opened: {reason}; run `toolgauge doctor` to see what is damaged")
+        self.path = path
+        self.reason = reason
+
+
+class NotTelemetry(CannotStart):
+    """A file given to `import` holds no OTLP that can be read.
+
+    Attributes:
+        path: the file.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason

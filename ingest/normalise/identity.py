@@ -1,0 +1,135 @@
+"""What makes two deliveries the same event: only what the producer stamped.
+
+An identity is a text; the store keeps its MD5 as the 128-bit `event_id`. Each text can be read back
+in one way only (parts of open length are preceded by their lengths), so different events never have
+the same text. Arrival, observed time, trace ids, transport and the order of attributes are no part
+of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.decode.attributes import Attributes
+from ingest.decode.records import Records
+from ingest.decode.vectors import NO_TEXT, arrow, constant
+from ingest.decode.wire import VALUE_KINDS, Signal
+
+_SEPARATOR = b"\x1f"
+_NULL = b"\x00"
+
+
+def call_identities(
+    session_id: pa.StringArray,
+    prompt_id: pa.StringArray,
+    call_id: pa.StringArray,
+    event_timestamp: pa.StringArray,
+    record_time: npt.NDArray[np.uint64],
+    status: pa.StringArray,
+    execution_status: pa.StringArray,
+) -> pa.BinaryArray:
+    """Identities of tool calls that have a call id.
+
+    The identity time is event.timestamp as sent, else the record's time. A log record and the span
+    that bridges it agree in all of this, and so are one event.
+    """
+    identity_time = pc.if_else(
+        pc.fill_null(pc.not_equal(event_timestamp, constant("")), constant(False)),
+        _join(constant("t"), event_timestamp),
+        _join(constant("n"), arrow(record_time).cast(pa.string())),
+    )
+    return _join(
+        constant("call"),
+        _length(session_id),
+        _length(prompt_id),
+        _length(call_id),
+        session_id,
+        prompt_id,
+        call_id,
+        identity_time,
+        status,
+        execution_status,
+    )
+
+
+def record_identities(
+    records: Records, rows: npt.NDArray[np.integer], names: pa.StringArray
+) -> pa.BinaryArray:
+    """Identities of records that have no id of their own: all that the producer stamped.
+
+    Args:
+        records: the batch.
+        rows: which of its records, ascending.
+        names: their event names.
+    """
+    scope = arrow(records.scope[rows])
+    resource = arrow(records.resource[rows])
+    times = [arrow(records.time[rows]).cast(pa.string())]
+    if records.signal is Signal.TRACES:
+        times.append(arrow(records.other_time[rows]).cast(pa.string()))
+    scope_name = records.scope_name.take(scope)
+    scope_version = records.scope_version.take(scope)
+    return _join(
+        constant("record"),
+        _length(names),
+        _length(scope_name),
+        _length(scope_version),
+        names,
+        scope_name,
+        scope_version,
+        *times,
+        canonical_attributes(records.resources).take(resource),
+        canonical_attributes(records.scopes).take(scope),
+        canonical_attributes(records.attributes.of_holders(rows)),
+    )
+
+
+def canonical_attributes(attributes: Attributes) -> pa.BinaryArray:
+    """All attributes of each holder as one text, the same in whatever order they come.
+
+    They are sorted by key (a repeated key keeps its order), and each is written as the lengths of key
+    and value, the kind of value, the key and the value.
+    """
+    keys = attributes.key.dictionary_encode()
+    rank = np.empty(len(keys.dictionary), dtype=np.int64)
+    rank[pc.array_sort_indices(keys.dictionary).to_numpy()] = np.arange(len(rank))
+    sort_key = attributes.holder * np.int64(len(rank)) + rank[keys.indices.to_numpy()]
+    order = arrow(np.argsort(sort_key, kind="stable"))
+
+    columns = {kind: _as_binary(kind, column) for kind, column in attributes.values.items()}
+    letter = pc.coalesce(
+        *(pc.if_else(pc.is_null(column), NO_TEXT, constant(_KIND_LETTER[kind])) for kind, column in columns.items())
+    )
+    value = pc.coalesce(*columns.values())
+    entries = _join(_length(attributes.key), _length(value), letter, attributes.key, value).take(order)
+    bounds = np.searchsorted(attributes.holder, np.arange(attributes.rows + 1)).astype(np.int32)
+    return pc.binary_join(pa.ListArray.from_arrays(arrow(bounds), entries), constant(_SEPARATOR))
+
+
+_KIND_LETTER = dict(zip(VALUE_KINDS, "sbidamy", strict=True))
+
+
+def _as_binary(kind: str, column: pa.Array) -> pa.BinaryArray:
+    if kind == "double_value":
+        # Its 64 bits, so that no decimal form of it matters.
+        column = column.view(pa.int64())
+    if kind in ("bool_value", "int_value", "double_value"):
+        column = column.cast(pa.string())
+    return column.cast(pa.binary())
+
+
+def _length(text: pa.Array) -> pa.StringArray:
+    return pc.binary_length(text).cast(pa.string())
+
+
+def _join(*parts: Any) -> pa.BinaryArray:
+    """The parts of each row with a separator between them; a null part has a mark of its own."""
+    binary = [part.cast(pa.binary()) for part in parts]
+    return pc.binary_join_element_wise(
+        *binary, constant(_SEPARATOR), null_handling="replace", null_replacement=_NULL
+    )

@@ -1,0 +1,127 @@
+"""Records of finished tool calls become rows of `tool_calls`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.decode.attributes import AttributeColumn
+from ingest.decode.records import Records
+from ingest.decode.vectors import NO_TEXT, arrow, booleans, constant
+from ingest.normalise.columns import Rows, not_empty, one_of, routes, trimmed
+from ingest.normalise.identity import call_identities, record_identities
+from sli.vocabulary import (
+    CONTRACT_VIOLATIONS,
+    TOOL_NOT_REGISTERED,
+    UNKNOWN_ERROR_TYPE,
+    UNKNOWN_TOOL,
+    UNREGISTERED_TOOL,
+    ExecutionStatus,
+    Status,
+    ToolType,
+)
+
+ATTRIBUTES: tuple[str, ...] = (
+    "event.timestamp",
+    "session.id",
+    "prompt_id",
+    "call_id",
+    "parent_call_id",
+    "response_id",
+    "function_name",
+    "tool_type",
+    "status",
+    "execution_status",
+    "error_type",
+    "error.type",
+    "decision",
+    "duration_ms",
+    "content_length",
+    "source",
+)
+"""The only attributes of a tool call that are read one by one. The identity of a call without an id
+covers all of them, as a digest."""
+
+
+def tool_call_columns(
+    records: Records, rows: Rows, names: pa.StringArray, found: dict[str, AttributeColumn], session_id: pa.StringArray
+) -> dict[str, pa.Array]:
+    """The columns of `tool_calls` beside the shared ones, and the identity.
+
+    Args:
+        records: the batch.
+        rows: which of its records are tool calls, ascending.
+        names: their event names.
+        found: their attributes.
+        session_id: their sessions.
+    """
+    prompt_id = not_empty(found["prompt_id"].text)
+    call_id = not_empty(found["call_id"].text)
+    status = one_of(found["status"].text, Status, Status.UNKNOWN.value)
+    execution_status = one_of(found["execution_status"].text, ExecutionStatus, ExecutionStatus.UNKNOWN.value)
+    sent_error_type = pc.coalesce(trimmed(found["error_type"].text), trimmed(found["error.type"].text))
+    return {
+        "identity": _identities(records, rows, names, found, session_id, prompt_id, call_id, status, execution_status),
+        "session_id": session_id,
+        "route": routes(prompt_id),
+        "prompt_id": prompt_id,
+        "call_id": call_id,
+        "parent_call_id": not_empty(found["parent_call_id"].text),
+        "response_id": not_empty(found["response_id"].text),
+        "function_name": _function_names(found["function_name"].text, sent_error_type),
+        "tool_type": one_of(found["tool_type"].text, ToolType, ToolType.UNKNOWN.value),
+        "status": status,
+        "execution_status": execution_status,
+        "error_type": pc.if_else(
+            pc.equal(status, constant(Status.ERROR.value)),
+            pc.fill_null(sent_error_type, constant(UNKNOWN_ERROR_TYPE)),
+            NO_TEXT,
+        ),
+        "decision": not_empty(found["decision"].text),
+        "duration_ms": found["duration_ms"].number,
+        "content_length": found["content_length"].integer,
+        "source": not_empty(found["source"].text),
+        "contract_violation": _violations(status, execution_status),
+    }
+
+
+def _function_names(sent: pa.StringArray, error_type: pa.StringArray) -> pa.StringArray:
+    """The tool's name, unless the model invented it: then the text is nobody's name but a leak."""
+    known = pc.if_else(pc.is_null(trimmed(sent)), constant(UNKNOWN_TOOL), sent)
+    invented = pc.fill_null(pc.equal(error_type, constant(TOOL_NOT_REGISTERED)), constant(False))
+    return pc.if_else(pc.and_(invented, pc.not_equal(known, constant(UNKNOWN_TOOL))), constant(UNREGISTERED_TOOL), known)
+
+
+def _violations(status: pa.StringArray, execution_status: pa.StringArray) -> pa.BooleanArray:
+    violation = pa.repeat(constant(False), len(status))
+    for terminal, execution in sorted(CONTRACT_VIOLATIONS):
+        pair = pc.and_(pc.equal(status, constant(terminal.value)), pc.equal(execution_status, constant(execution.value)))
+        violation = pc.or_(violation, pair)
+    return violation
+
+
+def _identities(
+    records: Records,
+    rows: Rows,
+    names: pa.StringArray,
+    found: dict[str, AttributeColumn],
+    session_id: pa.StringArray,
+    prompt_id: pa.StringArray,
+    call_id: pa.StringArray,
+    status: pa.StringArray,
+    execution_status: pa.StringArray,
+) -> pa.BinaryArray:
+    identities = call_identities(
+        session_id,
+        prompt_id,
+        call_id,
+        found["event.timestamp"].text,
+        records.time[rows],
+        status,
+        execution_status,
+    )
+    without_id = booleans(call_id.is_null())
+    if not without_id.any():
+        return identities
+    whole = record_identities(records, rows[without_id], names.filter(arrow(without_id)))
+    return pc.replace_with_mask(identities, arrow(without_id), whole)

@@ -1,0 +1,141 @@
+"""OTLP/HTTP, and the pages for whoever watches the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.requests import ClientDisconnect
+
+from ingest.decode.wire import Signal
+from ingest.exceptions import (
+    IngestError,
+    TooLarge,
+    TryAgain,
+    UnknownSignal,
+    UnsupportedMediaType,
+)
+from ingest.keep.writer import Encoding, Outcome
+from ingest.receive import responses
+from ingest.receive.compression import inflate
+from ingest.receive.receiver import Receiver
+from ingest.receive.statuses import answer_to
+
+_MEDIA_TYPES = {Encoding.PROTOBUF: "application/x-protobuf", Encoding.JSON: "application/json"}
+_ENCODINGS = {name: encoding for encoding, name in _MEDIA_TYPES.items()}
+# Smaller bodies are inflated faster than another thread wakes up.
+_INFLATE_ASIDE_BYTES = 64 * 1024
+
+
+def http_application(
+    receiver: Receiver,
+    registry: CollectorRegistry,
+    readiness: Callable[[], dict[str, Any]],
+    max_request_bytes: int,
+) -> FastAPI:
+    """The application behind the HTTP port.
+
+    Args:
+        readiness: what `/readyz` answers; its `ready` decides about the status.
+        max_request_bytes: largest request, before and after decompression.
+    """
+    application = FastAPI(title="Toolgauge OTLP receiver", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @application.get("/healthz")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @application.get("/readyz")
+    async def ready() -> Response:
+        state = readiness()
+        return JSONResponse(state, status_code=200 if state["ready"] else 503)
+
+    @application.get("/metrics")
+    async def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    @application.post("/{path:path}")
+    async def export(path: str, request: Request) -> Response:
+        encoding = Encoding.PROTOBUF
+        signal: Signal | None = None
+        try:
+            signal = _signal(path)
+            encoding = _encoding(request)
+            outcome = await _keep(request, signal, encoding, receiver, max_request_bytes)
+        except IngestError as error:
+            receiver.count_result(signal or "none", "http", type(error).__name__)
+            return _failure(error, encoding)
+        except ClientDisconnect:
+            receiver.count_result(signal or "none", "http", "ClientDisconnect")
+            return Response(status_code=400)
+        return Response(
+            responses.success(signal, outcome, encoding),
+            media_type=_MEDIA_TYPES[encoding],
+            # For `import` and for people with curl; OTLP has no place for them.
+            headers={
+                "Toolgauge-Stored": str(outcome.stored),
+                "Toolgauge-Duplicates": str(outcome.duplicates),
+                "Toolgauge-Rejected": json.dumps(outcome.rejected),
+            },
+        )
+
+    return application
+
+
+def _signal(path: str) -> Signal:
+    """The signal of a path, whatever stands before `/v1/`."""
+    for signal in Signal:
+        if f"/{path}".rstrip("/").endswith(f"/v1/{signal}"):
+            return signal
+    raise UnknownSignal
+
+
+def _encoding(request: Request) -> Encoding:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        return _ENCODINGS[media_type]
+    except KeyError:
+        raise UnsupportedMediaType from None
+
+
+async def _keep(
+    request: Request, signal: Signal, encoding: Encoding, receiver: Receiver, limit: int
+) -> Outcome:
+    taken = 0
+    try:
+        chunks = []
+        async for chunk in request.stream():
+            if taken + len(chunk) > limit:
+                raise TooLarge(limit)
+            await receiver.admission.take(len(chunk))
+            taken += len(chunk)
+            chunks.append(chunk)
+        body = b"".join(chunks)
+        chunks.clear()
+        content_encoding = request.headers.get("content-encoding", "")
+        if content_encoding and len(body) > _INFLATE_ASIDE_BYTES:
+            content = await asyncio.to_thread(inflate, body, content_encoding, limit)
+        else:
+            content = inflate(body, content_encoding, limit)
+        if len(content) > taken:
+            await receiver.admission.take(len(content) - taken)
+            taken = len(content)
+        return await receiver.keep(signal, encoding, content, "http")
+    finally:
+        if taken:
+            receiver.admission.give_back(taken)
+
+
+def _failure(error: IngestError, encoding: Encoding) -> Response:
+    headers = {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, TryAgain) else None
+    return Response(
+        responses.failure(error, encoding),
+        status_code=answer_to(error).http,
+        media_type=_MEDIA_TYPES[encoding],
+        headers=headers,
+    )
