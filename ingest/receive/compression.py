@@ -15,6 +15,9 @@ _STEP_BYTES = 256 * 1024
 # zstd frames may ask for a window of any size; this is the largest that the format's own tools give without
 # a special option, and bounds the memory.
 _ZSTD_WINDOW_BYTES = 8 * 1024 * 1024
+# Its decompressor gives all that a piece of input expands to, and a block of 4 bytes may stand for 128 KiB
+# (RFC 8878, 3.1.1.2): this piece for 8 MiB.
+_ZSTD_PIECE_BYTES = 256
 
 
 def inflate(body: bytes, encoding: str, limit: int) -> bytes:
@@ -82,7 +85,7 @@ def _zstd(body: bytes, limit: int) -> bytes:
         stream = decompressor.decompressobj(write_size=_STEP_BYTES)
         source = BytesIO(body)
         while not stream.eof:
-            piece = source.read(4096)
+            piece = source.read(_ZSTD_PIECE_BYTES)
             if not piece:
                 raise EOFError
             part = stream.decompress(piece)
