@@ -19,71 +19,11 @@ from hypothesis import strategies as st
 from ingest.decode.wire import Signal
 from ingest.exceptions import IngestError, MalformedBody, ShuttingDown, StoreUnavailable
 from ingest.keep.store import Store
-from ingest.keep.writer import Encoding, Outcome, Request, Writer
+from ingest.keep.writer import Encoding, Outcome, Request
 
 
-class Keeper:
-    """A writer over a store in a folder, that can be restarted."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.open()
-
-    def open(self) -> None:
-        self.store = Store(self.path)
-        self.writer = Writer(self.store, "owner.id", b"k" * 32)
-
-    def close(self) -> None:
-        self.writer.close()
-        self.store.close()
-
-    def restart(self) -> None:
-        self.close()
-        self.open()
-
-    def keep(
-        self,
-        *bodies: bytes,
-        signal: Signal = Signal.LOGS,
-        encoding: Encoding = Encoding.PROTOBUF,
-        arrival: int = 1_796_040_060_000_000_000,
-    ) -> list[Outcome | IngestError]:
-        answers: dict[int, Outcome | IngestError] = {}
-        done = threading.Semaphore(0)
-        for number, body in enumerate(bodies):
-
-            def answer(result: Outcome | IngestError, number: int = number) -> None:
-                assert number not in answers
-                answers[number] = result
-                done.release()
-
-            self.writer.submit(Request(signal, encoding, body, arrival), answer)
-        for _ in bodies:
-            assert done.acquire(timeout=30)
-        return [answers[number] for number in range(len(bodies))]
-
-    def query(self, sql: str) -> list[Any]:
-        return self.store.reader().execute(sql).fetchall()
-
-    def calls(self) -> Counter[str]:
-        return Counter(dict(self.query("SELECT call_id, count(*) FROM tool_calls GROUP BY ALL")))
-
-
-@pytest.fixture
-def keeper(tmp_path: Path) -> Iterator[Keeper]:
-    keeper = Keeper(tmp_path / "events.duckdb")
-    yield keeper
-    keeper.close()
-
-
-def _calls(otlp: Any, numbers: Any) -> bytes:
-    return otlp.logs(
-        *(otlp.log(otlp.tool_call | {"call_id": f"c{n}"}, time=otlp.noon + n * 7_000_000_000) for n in numbers)
-    )
-
-
-def test_a_request_is_stored_once_however_often_it_comes(otlp: Any, keeper: Keeper) -> None:
-    body = _calls(otlp, range(5))
+def test_a_request_is_stored_once_however_often_it_comes(otlp: Any, keeper: Any) -> None:
+    body = keeper.call_body(otlp, range(5))
     assert keeper.keep(body) == [Outcome(stored=5)]
     assert keeper.keep(body) == [Outcome(duplicates=5)]
     keeper.restart()
@@ -91,9 +31,9 @@ def test_a_request_is_stored_once_however_often_it_comes(otlp: Any, keeper: Keep
     assert keeper.calls() == Counter({f"c{n}": 1 for n in range(5)})
 
 
-def test_overlapping_batches(otlp: Any, keeper: Keeper) -> None:
+def test_overlapping_batches(otlp: Any, keeper: Any) -> None:
     # Records 1 to 512, then 257 to 768, together and after a restart: 768.
-    first, second = _calls(otlp, range(1, 513)), _calls(otlp, range(257, 769))
+    first, second = keeper.call_body(otlp, range(1, 513)), keeper.call_body(otlp, range(257, 769))
     outcomes = keeper.keep(first, second)
     keeper.restart()
     outcomes += keeper.keep(second, first)
@@ -101,7 +41,7 @@ def test_overlapping_batches(otlp: Any, keeper: Keeper) -> None:
     assert keeper.calls() == Counter({f"c{n}": 1 for n in range(1, 769)})
 
 
-def test_one_batch_may_hold_the_same_call_many_times(otlp: Any, keeper: Keeper) -> None:
+def test_one_batch_may_hold_the_same_call_many_times(otlp: Any, keeper: Any) -> None:
     other_payload = otlp.tool_call | {"call_id": "c1", "duration_ms": 99}
     body = otlp.logs(
         otlp.log(otlp.tool_call | {"call_id": "c1"}),
@@ -112,7 +52,7 @@ def test_one_batch_may_hold_the_same_call_many_times(otlp: Any, keeper: Keeper) 
     assert keeper.query("SELECT duration_ms FROM tool_calls") == [(12.0,)]
 
 
-def test_a_log_and_the_span_that_bridges_it_are_one_call(otlp: Any, keeper: Keeper) -> None:
+def test_a_log_and_the_span_that_bridges_it_are_one_call(otlp: Any, keeper: Any) -> None:
     log = otlp.logs(otlp.log(otlp.tool_call, time=otlp.noon + 4_000_000))
     span = otlp.spans(otlp.span(otlp.tool_call, time=otlp.noon))
     for first, second in (((log, Signal.LOGS), (span, Signal.TRACES)), ((span, Signal.TRACES), (log, Signal.LOGS))):
@@ -121,7 +61,7 @@ def test_a_log_and_the_span_that_bridges_it_are_one_call(otlp: Any, keeper: Keep
     assert keeper.calls() == Counter({"call-1": 1})
 
 
-def test_records_without_any_time_of_the_producer_are_found_again_at_any_distance(otlp: Any, keeper: Keeper) -> None:
+def test_records_without_any_time_of_the_producer_are_found_again_at_any_distance(otlp: Any, keeper: Any) -> None:
     sent = {k: v for k, v in otlp.tool_call.items() if k != "event.timestamp"}
     day = 86_400 * 10**9
     for observed in (0, otlp.noon - 300 * day, otlp.noon):
@@ -131,7 +71,7 @@ def test_records_without_any_time_of_the_producer_are_found_again_at_any_distanc
     assert keeper.calls() == Counter({"call-1": 1})
 
 
-def test_a_time_that_becomes_possible_later_does_not_make_a_second_event(otlp: Any, keeper: Keeper) -> None:
+def test_a_time_that_becomes_possible_later_does_not_make_a_second_event(otlp: Any, keeper: Any) -> None:
     # Two days ahead of the first arrival the record's time is impossible, and event.timestamp is taken; when the
     # same record comes again three days later, its own time is fine.
     day = 86_400 * 10**9
@@ -141,15 +81,15 @@ def test_a_time_that_becomes_possible_later_does_not_make_a_second_event(otlp: A
     assert keeper.query("SELECT time_source FROM tool_calls") == [("event_timestamp",)]
 
 
-def test_a_malformed_request_is_refused_alone(otlp: Any, keeper: Keeper) -> None:
-    good, bad = _calls(otlp, range(2)), b"\xff\xff\xff"
-    outcomes = keeper.keep(good, bad, _calls(otlp, range(2, 4)))
+def test_a_malformed_request_is_refused_alone(otlp: Any, keeper: Any) -> None:
+    good, bad = keeper.call_body(otlp, range(2)), b"\xff\xff\xff"
+    outcomes = keeper.keep(good, bad, keeper.call_body(otlp, range(2, 4)))
     assert (outcomes[0], outcomes[2]) == (Outcome(stored=2), Outcome(stored=2))
     assert isinstance(outcomes[1], MalformedBody)
     assert len(keeper.calls()) == 4
 
 
-def test_guards_and_calls_share_one_commit(otlp: Any, keeper: Keeper) -> None:
+def test_guards_and_calls_share_one_commit(otlp: Any, keeper: Any) -> None:
     body = otlp.logs(otlp.log(otlp.tool_call), otlp.log(otlp.guard), otlp.log({"event.name": "other"}))
     assert keeper.keep(body) == [Outcome(stored=2)]
     assert keeper.query("SELECT commit_number FROM tool_calls") == keeper.query(
@@ -157,18 +97,20 @@ def test_guards_and_calls_share_one_commit(otlp: Any, keeper: Keeper) -> None:
     )
 
 
-def test_a_request_with_nothing_to_keep_is_accepted(otlp: Any, keeper: Keeper) -> None:
+def test_a_request_with_nothing_to_keep_is_accepted(otlp: Any, keeper: Any) -> None:
     assert keeper.keep(b"", otlp.logs(otlp.log({"event.name": "other"}))) == [Outcome(), Outcome()]
     assert keeper.keep(b"", signal=Signal.METRICS) == [Outcome()]
     assert keeper.store.last_commit == 0
 
 
-def test_a_closing_writer_answers_what_it_took_and_takes_no_more(otlp: Any, tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path / "events.duckdb")
+def test_a_closing_writer_answers_what_it_took_and_takes_no_more(
+    otlp: Any, tmp_path: Path, open_keeper: Any
+) -> None:
+    keeper = open_keeper(tmp_path / "events.duckdb")
     answers: list[Outcome | IngestError] = []
     for n in range(50):
         keeper.writer.submit(
-            Request(Signal.LOGS, Encoding.PROTOBUF, _calls(otlp, [n]), otlp.arrival), answers.append
+            Request(Signal.LOGS, Encoding.PROTOBUF, keeper.call_body(otlp, [n]), otlp.arrival), answers.append
         )
     keeper.writer.close()
     assert [answer.stored for answer in answers if isinstance(answer, Outcome)] == [1] * 50
@@ -177,19 +119,19 @@ def test_a_closing_writer_answers_what_it_took_and_takes_no_more(otlp: Any, tmp_
     keeper.store.close()
 
 
-def test_a_store_that_fails_refuses_and_recovers(otlp: Any, keeper: Keeper) -> None:
+def test_a_store_that_fails_refuses_and_recovers(otlp: Any, keeper: Any) -> None:
     # The table is gone for a moment: whatever the store's trouble is, the client must come again.
     cursor = keeper.store.reader()
     cursor.execute("ALTER TABLE tool_calls RENAME TO elsewhere")
-    (refused,) = keeper.keep(_calls(otlp, [1]))
+    (refused,) = keeper.keep(keeper.call_body(otlp, [1]))
     assert isinstance(refused, StoreUnavailable)
     assert not keeper.writer.healthy
     cursor.execute("ALTER TABLE elsewhere RENAME TO tool_calls")
-    assert keeper.keep(_calls(otlp, [1])) == [Outcome(stored=1)]
+    assert keeper.keep(keeper.call_body(otlp, [1])) == [Outcome(stored=1)]
     assert keeper.writer.healthy
 
 
-def test_event_ids_are_the_md5_of_the_identity(otlp: Any, keeper: Keeper) -> None:
+def test_event_ids_are_the_md5_of_the_identity(otlp: Any, keeper: Any) -> None:
     # Pinned: were it computed otherwise by another release of the store, every event would count twice.
     keeper.keep(otlp.logs(otlp.log(otlp.tool_call)))
     (row,) = otlp.rows(otlp.logs(otlp.log(otlp.tool_call)))
@@ -210,10 +152,11 @@ def test_event_ids_are_the_md5_of_the_identity(otlp: Any, keeper: Keeper) -> Non
     ),
     seed=st.integers(0, 2**16),
 )
-def test_any_deliveries_give_each_event_once(otlp: Any, tmp_path: Path, steps: list[Any], seed: int) -> None:
+def test_any_deliveries_give_each_event_once(
+    otlp: Any, tmp_path: Path, open_keeper: Any, steps: list[Any], seed: int) -> None:
     rng = random.Random(seed)
     path = tmp_path / f"{rng.getrandbits(64)}.duckdb"
-    keeper = Keeper(path)
+    keeper = open_keeper(path)
     model: set[str] = set()
     try:
         for step in steps:

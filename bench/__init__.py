@@ -1,0 +1,1 @@
+"""The benchmarks: speed as ratios, measured in one run on one machine."""
