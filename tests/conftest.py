@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import grpc
+import httpx
 import numpy as np
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -157,3 +165,106 @@ def otlp() -> Otlp:
 @pytest.fixture(scope="session")
 def fixtures() -> Path:
     return FIXTURES
+
+
+class Service:
+    """A real service in processes of its own, on free ports."""
+
+    def __init__(self, data_dir: Path, *arguments: str, only: str | None = None, **environment: str) -> None:
+        self.data_dir = data_dir
+        self.log = data_dir.parent / f"{data_dir.name}.log"
+        half = ["--only", only] if only else []
+        ports = ["--grpc-port", "0", "--http-port", "0", "--web-port", "0", "--sql-port", "0"]
+        self.command = [sys.executable, "-m", "toolgauge", "serve", *half, "--data-dir", str(data_dir), *ports]
+        self.command += arguments
+        self.environment = os.environ | environment
+        self.start()
+
+    def start(self) -> None:
+        endpoints = self.data_dir / "endpoints.json"
+        endpoints.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            # A group of its own, so that all of it can be killed at once.
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, start_new_session=True, env=self.environment
+            )
+        deadline = time.monotonic() + 60
+        while not endpoints.exists():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+        self.endpoints: dict[str, str] = json.loads(endpoints.read_text())
+        self.http = httpx.Client(base_url=f"http://{self.endpoints['http']}", timeout=60)
+        self.channel = grpc.insecure_channel(
+            self.endpoints["grpc"],
+            options=[("grpc.max_send_message_length", -1), ("grpc.enable_retries", 0)],
+            compression=grpc.Compression.Gzip,
+        )
+
+    def post(
+        self,
+        signal: str,
+        body: Any,
+        content_type: str = "application/x-protobuf",
+        path: str | None = None,
+        **headers: str,
+    ) -> httpx.Response:
+        sent = {"content-type": content_type} | {k.replace("_", "-"): v for k, v in headers.items()}
+        return self.http.post(path or f"/v1/{signal}", content=body, headers=sent)
+
+    def export(self, signal: str, body: bytes) -> bytes:
+        names = {"logs": "logs.v1.LogsService", "traces": "trace.v1.TraceService", "metrics": "metrics.v1.MetricsService"}
+        method = f"/opentelemetry.proto.collector.{names[signal]}/Export"
+        answer: bytes = self.channel.unary_unary(method)(body, timeout=60)
+        return answer
+
+    def kill(self) -> None:
+        """SIGKILL, to every process of it."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._close()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        status = self.process.wait(timeout=60)
+        self._close()
+        return status
+
+    def _close(self) -> None:
+        self.http.close()
+        self.channel.close()
+
+
+@pytest.fixture
+def start_service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    """Starts services; whatever still runs at the end is killed."""
+    running: list[Service] = []
+
+    def start(*arguments: str, data_dir: Path | None = None, **options: Any) -> Service:
+        service = Service(data_dir or tmp_path / "data", *arguments, **options)
+        running.append(service)
+        return service
+
+    yield start
+    for service in running:
+        if service.process.poll() is None:
+            service.kill()
+
+
+def run_toolgauge(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "toolgauge", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env=os.environ | environment, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def toolgauge() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a command of the program to its end."""
+    return run_toolgauge
+
+
+@pytest.fixture(scope="session")
+def service_class() -> type[Service]:
+    """For a service that several tests share; whoever makes one kills it."""
+    return Service

@@ -1,0 +1,67 @@
+"""What can go wrong in a job. Each error carries its facts; the sentence is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class AnalyticsError(Exception):
+    """A job could not be done; what was published and the results before it are as they were."""
+
+
+class ManifestUnreadableError(AnalyticsError):
+    """The manifest of the published events is damaged, or of another version."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} cannot be read: {reason}. If it was written by a newer toolgauge, use that one; "
+            "if it is damaged, restore it from a backup"
+        )
+        self.path = path
+        self.reason = reason
+
+
+class SegmentsMissingError(AnalyticsError):
+    """The manifest lists segments that are not on the disk."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        super().__init__(
+            f"{len(paths)} of the published segments are missing, the first is {paths[0]}. "
+            "Put them back from a backup"
+        )
+        self.paths = tuple(paths)
+
+
+class SegmentUnreadableError(AnalyticsError):
+    """A segment is there but is not what was written."""
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        super().__init__(
+            f"a published segment under {folder} cannot be read: {reason}. Put it back from a backup"
+        )
+        self.folder = folder
+        self.reason = reason
+
+
+class EventsBusyError(AnalyticsError):
+    """Segments were replaced again and again while a job read them."""
+
+    def __init__(self, folder: Path, attempts: int) -> None:
+        super().__init__(
+            f"the segments under {folder} were merged while they were read, {attempts} times in a row. "
+            "Try again"
+        )
+        self.folder = folder
+        self.attempts = attempts
+
+
+class ResultsNotWrittenError(AnalyticsError):
+    """The new results could not be written; the old ones are still in place."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} cannot be written: {reason}. Check the space and the permissions of {path.parent}"
+        )
+        self.path = path
+        self.reason = reason

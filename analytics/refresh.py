@@ -1,0 +1,142 @@
+"""Bringing the results up to the published events: what is new, or everything."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from analytics.exceptions import ResultsNotWrittenError
+from analytics.published import Published, on_published, read_published
+from analytics.repeats import Repeats
+from analytics.results_draft import Run, results_draft
+from analytics.results_file import (
+    ResultsInfo,
+    is_readable,
+    previous_results,
+    previous_runs,
+    results_locked,
+    set_aside,
+)
+from analytics.sli_job import SliJob
+from analytics.touched import touched_hours
+from sli.data_directory import DataDirectory
+from sli.manifest import Manifest
+from sli.schemas import TOOL_CALLS
+
+Progress = Callable[[str, int, int], None]
+"""Called with a stage, how much of it is done, and how much it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshOutcome:
+    """What a refresh did.
+
+    Attributes:
+        computed_through: the last commit number whose rows are in the results; 0 without events.
+        previously_through: the same before; 0 where no results could be built upon.
+        hours: hours that were counted again.
+        days: days that these hours belong to.
+        rows: rows that were written into the SLI tables.
+        seconds: how long it took, waiting for another refresh included.
+        up_to_date: nothing was new, nothing was written.
+        set_aside: where the damaged results that were found now lie.
+    """
+
+    computed_through: int
+    previously_through: int
+    hours: int
+    days: int
+    rows: int
+    seconds: float
+    up_to_date: bool
+    set_aside: Path | None = None
+
+
+def refresh(
+    directory: DataDirectory, *, rebuild: bool = False, on_progress: Progress | None = None
+) -> RefreshOutcome:
+    """Compute the results from the published events and put them in place.
+
+    Only the hours that new rows touch are counted again (`touched_hours`), and only their rows and
+    those of their days are replaced. Everything is counted again, day by day, where there are no
+    results to build upon: none, of another format or store, ahead of the events, or damaged. The
+    tables are the same either way.
+
+    Args:
+        rebuild: count everything again.
+        on_progress: called with `days`, the days done, and the days to do.
+
+    Raises:
+        AnalyticsError: one of its kinds; the results in place are as they were, or have been set
+            aside if they were damaged.
+    """
+    started, began = datetime.now(UTC), clock.monotonic()
+    outcome, aside = None, None
+    # Asked first, so that looking at a folder without events does not make folders in it.
+    if read_published(directory) is not None:
+        with results_locked(directory):
+            previous = previous_results(directory)
+            aside = set_aside(directory) if previous.damaged else None
+            info = None if rebuild else previous.info
+            attempt = partial(_attempt, directory, started, on_progress)
+            try:
+                outcome = on_published(directory, partial(attempt, info))
+            except ResultsNotWrittenError as error:
+                if info is None or not isinstance(error.__cause__, duckdb.Error) or is_readable(directory):
+                    raise
+                # The damage lay deeper than what was looked at above.
+                aside = set_aside(directory)
+                outcome = on_published(directory, partial(attempt, None))
+    seconds = clock.monotonic() - began
+    return replace(outcome or _unchanged(0), seconds=seconds, set_aside=aside)
+
+
+def _attempt(
+    directory: DataDirectory,
+    started: datetime,
+    on_progress: Progress | None,
+    info: ResultsInfo | None,
+    published: Published,
+) -> RefreshOutcome:
+    """One refresh over one manifest; nothing is left of it if it fails."""
+    manifest = published.manifest
+    base = info.computed_through if info and _can_build_upon(info, manifest) else None
+    if base == manifest.published_through:
+        return _unchanged(base)
+    repeats = Repeats(published)
+    work: Mapping[date, list[int] | None] = (
+        touched_hours(published, repeats, base) if base else dict.fromkeys(published.days(TOOL_CALLS))
+    )
+    with results_draft(directory, keep_previous=bool(base)) as draft:
+        if not base:
+            draft.keep_runs(previous_runs(directory))
+        job = SliJob(published, repeats, draft)
+        for done, (day, hours) in enumerate(work.items()):
+            if on_progress:
+                on_progress("days", done, len(work))
+            job.count(day, hours)
+        job.finish()
+        through = manifest.published_through
+        kind, detail = "refresh" if base else "rebuild", f"{job.hours} hours of {len(work)} days"
+        draft.record(Run(kind, started, datetime.now(UTC), "ok", through, job.rows, detail), manifest.store)
+        draft.publish()
+    if on_progress:
+        on_progress("days", len(work), len(work))
+    return RefreshOutcome(through, base or 0, job.hours, len(work), job.rows, 0.0, up_to_date=False)
+
+
+def _can_build_upon(info: ResultsInfo, manifest: Manifest) -> bool:
+    # Results ahead of the events were computed from events that a restore has taken away.
+    return (
+        info.current and info.store == manifest.store and info.computed_through <= manifest.published_through
+    )
+
+
+def _unchanged(computed_through: int) -> RefreshOutcome:
+    return RefreshOutcome(computed_through, computed_through, 0, 0, 0, 0.0, up_to_date=True)

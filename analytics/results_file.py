@@ -1,0 +1,217 @@
+"""The results database as a file: one refresh at a time, what it holds, and what if it is damaged.
+
+Nothing ever writes into the file that readers open: see `results_draft`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from analytics.exceptions import ResultsNotWrittenError
+from analytics.published import polars_schema
+from analytics.sli_partials import PARTIAL_FORMAT, SLI_PARTIALS_HOURLY
+from sli.data_directory import DataDirectory
+from sli.schemas import RESULT_DATASETS, RESULT_FORMAT, RUNS, Column, Dataset
+
+RESULTS_INFO = Dataset(
+    "results_info",
+    (
+        Column("format", "BIGINT", "RESULT_FORMAT of the tables"),
+        Column("partial_format", "BIGINT", "PARTIAL_FORMAT of the partials"),
+        Column("store", "VARCHAR", "id of the event store that the results were computed from"),
+        Column("computed_through", "BIGINT", "the last commit number whose rows are in the results"),
+    ),
+)
+STORED_DATASETS = (RESULTS_INFO, SLI_PARTIALS_HOURLY, *RESULT_DATASETS)
+"""All tables of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsInfo:
+    """What a results file says of itself.
+
+    Attributes:
+        current: its tables are those that this version writes.
+        store: id of the event store.
+        computed_through: the last commit number whose rows are in the results.
+    """
+
+    current: bool
+    store: str
+    computed_through: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousResults:
+    """The results before a refresh: what they say of themselves, or None; and whether damaged."""
+
+    info: ResultsInfo | None
+    damaged: bool = False
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A connection of its own, in memory, that loads no extension and computes in UTC."""
+    connection = duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+@contextmanager
+def results_locked(directory: DataDirectory) -> Iterator[None]:
+    """Hold the lock of the results; wait while another process or thread holds it.
+
+    The lock ends with the process, however that ends.
+
+    Raises:
+        ResultsNotWrittenError: the folder of the results cannot be written to.
+    """
+    try:
+        directory.results_folder.mkdir(parents=True, exist_ok=True)
+        lock = open(directory.results_lock, "ab")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ResultsNotWrittenError(directory.results, str(error)) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def previous_results(directory: DataDirectory) -> PreviousResults:
+    """Look at the results that are in place; call it under the lock.
+
+    Raises:
+        ResultsNotWrittenError: they cannot be read or copied, for another reason than damage.
+    """
+    if not directory.results.exists():
+        return PreviousResults(None)
+    with suppress(duckdb.Error):
+        return PreviousResults(_read_info(directory.results))
+    # A reader may hold the file in a way that keeps us out. A copy is ours alone.
+    with _copy(directory) as copy:
+        try:
+            return PreviousResults(_read_info(copy))
+        except duckdb.Error:
+            return PreviousResults(None, damaged=True)
+
+
+def previous_runs(directory: DataDirectory) -> pl.DataFrame:
+    """The runs that the results in place have recorded: `RUNS`; empty where they cannot be read."""
+    none = pl.DataFrame(schema=polars_schema(RUNS))
+    if not directory.results.exists():
+        return none
+    columns = ", ".join(RUNS.names)
+    with connect() as connection, suppress(duckdb.Error):
+        connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
+        return pl.DataFrame(
+            connection.sql(f"SELECT {columns} FROM results.{RUNS.name} ORDER BY started, rowid")
+        )
+    return none
+
+
+def is_readable(directory: DataDirectory) -> bool:
+    """Whether every value of every table can be read; reads the whole file, call it under the lock.
+
+    Raises:
+        ResultsNotWrittenError: the file cannot be copied.
+    """
+    with _copy(directory) as copy, connect() as connection:
+        try:
+            connection.execute(f"ATTACH '{_quoted(copy)}' AS results (READ_ONLY)")
+            for dataset in STORED_DATASETS:
+                connection.execute(f"SELECT max(hash(t)) FROM results.{dataset.name} AS t").fetchall()
+        except duckdb.Error:
+            return False
+    return True
+
+
+def set_aside(directory: DataDirectory) -> Path:
+    """Rename the damaged results, so that nothing is lost that someone may still want to look into.
+
+    Returns:
+        The new path, `results.duckdb.damaged-<UTC time>`.
+
+    Raises:
+        ResultsNotWrittenError: the file cannot be renamed.
+    """
+    now = datetime.now(UTC)
+    aside = directory.results.with_name(f"{directory.results.name}.damaged-{now:%Y%m%dT%H%M%S.%fZ}")
+    try:
+        directory.results.rename(aside)
+        sync(directory.results_folder)
+    except OSError as error:
+        raise ResultsNotWrittenError(directory.results, str(error)) from error
+    return aside
+
+
+def draft_path(directory: DataDirectory) -> Path:
+    """Where new results are built; what lies there outside the lock was left by a killed refresh."""
+    return directory.results.with_name(directory.results.name + ".draft")
+
+
+def remove_draft(directory: DataDirectory) -> None:
+    """Remove a draft and its log, if there is one."""
+    draft = draft_path(directory)
+    draft.unlink(missing_ok=True)
+    draft.with_name(draft.name + ".wal").unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Make the contents of a file, or the names in a folder, outlive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach the file at `path`, made if it is not there, for writing, as `results`."""
+    connection.execute(f"ATTACH '{_quoted(path)}' AS results (STORAGE_VERSION 'v1.5.0')")
+
+
+def _read_info(path: Path) -> ResultsInfo:
+    with connect() as connection:
+        connection.execute(f"ATTACH '{_quoted(path)}' AS results (READ_ONLY)")
+        rows = connection.execute(
+            "SELECT format, partial_format, store, computed_through FROM results.results_info"
+        ).fetchall()
+        columns = connection.execute(
+            "SELECT table_name, column_name FROM duckdb_columns() "
+            "WHERE database_name = 'results' ORDER BY table_name, column_index"
+        ).fetchall()
+    if len(rows) != 1:
+        raise duckdb.InvalidInputException(f"results_info has {len(rows)} rows")
+    result_format, partial_format, store, computed_through = rows[0]
+    stored = {dataset.name for dataset in STORED_DATASETS}
+    found = [column for column in columns if column[0] in stored]
+    expected = [(d.name, name) for d in sorted(STORED_DATASETS, key=lambda d: d.name) for name in d.names]
+    current = result_format == RESULT_FORMAT and partial_format == PARTIAL_FORMAT and found == expected
+    return ResultsInfo(current, store, computed_through)
+
+
+@contextmanager
+def _copy(directory: DataDirectory) -> Iterator[Path]:
+    try:
+        remove_draft(directory)
+        shutil.copyfile(directory.results, draft_path(directory))
+    except OSError as error:
+        raise ResultsNotWrittenError(directory.results, str(error)) from error
+    try:
+        yield draft_path(directory)
+    finally:
+        remove_draft(directory)
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")

@@ -1,0 +1,123 @@
+"""`toolgauge serve`: the service, as two supervised processes or one half of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sli.data_directory import DataDirectory
+from toolgauge.options import Config, DataDir, note, settings_in_force
+
+if TYPE_CHECKING:
+    from ingest.configuration import IngestConfiguration
+    from toolgauge.settings import Settings
+
+
+class Half(StrEnum):
+    """The two processes of the service."""
+
+    INGEST = "ingest"
+    QUERY = "query"
+
+
+_BANNER = """\
+Toolgauge is ready. Data in {data_dir}
+  OTLP/gRPC  {grpc}
+  OTLP/HTTP  http://{http}/v1/logs  (also /v1/traces, /v1/metrics; health at /healthz, /readyz, /metrics)
+Point qwen-code at it:
+  QWEN_TELEMETRY_ENABLED=true QWEN_TELEMETRY_OTLP_ENDPOINT=http://{grpc} \\
+  OTEL_RESOURCE_ATTRIBUTES=deployment.environment=internal,owner.id=$USER qwen
+Read it:  toolgauge sli --data-dir {data_dir}
+Stop it:  Ctrl-C"""
+
+
+def serve(
+    context: typer.Context,
+    only: Annotated[Half | None, typer.Option(help="Run one half of the service in this process.")] = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+    host: Annotated[str | None, typer.Option(help="Loopback address to listen on.")] = None,
+    grpc_port: Annotated[int | None, typer.Option(help="OTLP/gRPC; 0 picks a free port.")] = None,
+    http_port: Annotated[int | None, typer.Option(help="OTLP/HTTP; 0 picks a free port.")] = None,
+    sql_port: Annotated[int | None, typer.Option(help="Reserved: nothing listens there yet.")] = None,
+    web_port: Annotated[int | None, typer.Option(help="Reserved: nothing listens there yet.")] = None,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
+) -> None:
+    """Receive telemetry, keep it, and compute the results, until told to stop.
+
+    \b
+    Examples:
+      toolgauge serve
+      toolgauge serve --data-dir /srv/toolgauge --grpc-port 14317 --http-port 14318
+      toolgauge serve --only ingest
+    """
+    loaded = settings_in_force(
+        context,
+        data_dir,
+        config,
+        host=host,
+        grpc_port=grpc_port,
+        http_port=http_port,
+        sql_port=sql_port,
+        web_port=web_port,
+    )
+    settings = loaded.settings
+    from toolgauge.logs import configure_logs
+
+    configure_logs(settings)
+    if not supervised and {"--sql-port", "--web-port"} & set(loaded.origins.values()):
+        note("nothing listens on the SQL and web ports yet; they are reserved for a later release")
+    if only is None:
+        sys.exit(_serve_both(settings))
+    _serve_half(only, settings, supervised)
+
+
+def _serve_both(settings: Settings) -> int:
+    from ingest.exceptions import DataDirectoryUnusable
+    from toolgauge.supervisor import Supervisor
+
+    directory = DataDirectory(settings.data_dir.absolute())
+    try:
+        directory.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataDirectoryUnusable(directory.root, error.strerror or type(error).__name__) from error
+
+    def say(addresses: dict[str, str]) -> None:
+        print(_BANNER.format(data_dir=settings.data_dir, **addresses), file=sys.stderr, flush=True)
+
+    return Supervisor(directory, settings.environment(), say).run()
+
+
+def _serve_half(half: Half, settings: Settings, supervised: bool) -> None:
+    from toolgauge.supervisor import end_with_supervisor, tell_ready, write_endpoints
+
+    directory = DataDirectory(settings.data_dir)
+
+    def on_ready(addresses: dict[str, str]) -> None:
+        if supervised:
+            tell_ready(addresses)
+        else:
+            write_endpoints(directory, addresses)
+
+    if supervised:
+        end_with_supervisor()
+    if half is Half.INGEST:
+        from ingest.service import run
+
+        run(ingest_configuration(settings), on_ready)
+    else:
+        from toolgauge.jobs import run_jobs
+
+        run_jobs(settings.data_dir, settings.refresh_interval_seconds, on_ready)
+
+
+def ingest_configuration(settings: Settings) -> IngestConfiguration:
+    """The part of the settings that ingest knows of."""
+    from ingest.configuration import IngestConfiguration
+
+    names = [field.name for field in fields(IngestConfiguration)]
+    return IngestConfiguration(**{name: getattr(settings, name) for name in names})

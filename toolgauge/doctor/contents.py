@@ -1,0 +1,153 @@
+"""What is kept: the published events, the results, what was left over, and whether the clocks agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dashboards.sql.exceptions import SqlError
+from dashboards.sql.reader import Reader
+from sli.data_directory import DataDirectory
+from sli.manifest import Manifest, ManifestError
+from toolgauge.doctor.findings import Finding, ok, problem, warning
+from toolgauge.freshness import is_locked, read_results_state
+
+# Clocks of one site are closer than this to each other.
+_CLOCK_TOLERANCE = timedelta(minutes=5)
+
+
+def published(directory: DataDirectory) -> Iterator[Finding]:
+    """The manifest, and each segment that it lists."""
+    try:
+        manifest = Manifest.parse(directory.manifest.read_text("utf-8"))
+    except FileNotFoundError:
+        yield ok("manifest", "nothing is published yet")
+        return
+    except (OSError, UnicodeDecodeError, ManifestError) as error:
+        yield problem("manifest", str(error), "restart the service, which publishes the events again")
+        return
+    days = {segment.day for segment in manifest.segments}
+    yield ok(
+        "manifest",
+        f"published through commit {manifest.published_through}: {len(manifest.segments)} segments, "
+        f"{len(days)} days, {sum(segment.rows for segment in manifest.segments)} rows",
+    )
+    broken = []
+    for segment in manifest.segments:
+        path = directory.events / segment.path
+        if not path.exists():
+            broken.append(f"{segment.path} is missing")
+        elif path.stat().st_size != segment.bytes:
+            broken.append(f"{segment.path} has {path.stat().st_size} bytes, not {segment.bytes}")
+    for detail in broken:
+        yield problem("segments", detail, "restart the service, which writes it again from its store")
+    if not broken:
+        yield ok("segments", "all are there, with their sizes")
+
+
+def leftovers(directory: DataDirectory) -> Iterator[Finding]:
+    """Files that nothing reads: of a process that was killed, or set aside because damaged."""
+    unlisted = _unlisted(directory)
+    if not unlisted:
+        yield ok("leftover files", "none")
+    elif is_locked(directory.ingest_lock):
+        # Merged segments stay for a while, for readers that still hold an older manifest.
+        yield ok("leftover files", f"{len(unlisted)}, the service removes them")
+    else:
+        yield warning(
+            "leftover files",
+            f"{len(unlisted)} that no manifest lists, such as {unlisted[0].relative_to(directory.root)}",
+            "start the service, which removes them",
+        )
+    aside = sorted(path for path in directory.root.rglob("*.damaged-*"))
+    for path in aside:
+        yield warning(
+            "set aside",
+            f"{path.relative_to(directory.root)} was damaged and is kept",
+            "look for what damaged it (disk, memory, a full file system); remove it when it is not needed",
+        )
+    if not aside:
+        yield ok("set aside", "none")
+
+
+def results(directory: DataDirectory) -> Iterator[Finding]:
+    """Whether the results can be read, and are those of what is published."""
+    try:
+        manifest = Manifest.parse(directory.manifest.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, ManifestError):
+        manifest = Manifest("", 0, ())
+    if not directory.results.exists():
+        if manifest.published_through:
+            yield warning("results", "none are computed yet", "run `toolgauge refresh`")
+        else:
+            yield ok("results", "nothing to compute yet")
+        return
+    state = read_results_state(directory)
+    if state is None:
+        yield problem(
+            "results",
+            f"{directory.results} cannot be read, or is of another version",
+            "run `toolgauge rebuild`",
+        )
+        return
+    store, through = state
+    if store != manifest.store or through > manifest.published_through:
+        yield warning(
+            "results", "they are of other events than the published ones", "run `toolgauge refresh`"
+        )
+    elif through < manifest.published_through:
+        behind = manifest.published_through - through
+        yield warning(
+            "results",
+            f"{behind} commits behind the published events",
+            "wait a few seconds if the service is running, or run `toolgauge refresh`",
+        )
+    else:
+        yield ok("results", f"computed through commit {through}, as published")
+
+
+def clocks(directory: DataDirectory) -> Iterator[Finding]:
+    """The newest event against this machine's clock."""
+    query = "SELECT max(time), max(received_at), count(*) FROM tool_calls"
+    try:
+        with Reader(directory) as reader:
+            newest, received, count = reader.query(query).to_pydict().values()
+    except SqlError as error:
+        yield problem("events", str(error).splitlines()[0], "see the checks above")
+        return
+    if count[0] == 0:
+        yield ok("events", "none yet")
+        return
+    now = datetime.now(UTC)
+    yield ok("events", f"the newest tool call is of {_written(newest[0])}, {count[0]} in all")
+    if received[0] > now + _CLOCK_TOLERANCE:
+        yield problem(
+            "clock",
+            f"events arrived at {_written(received[0])}, which is still to come",
+            "this machine's clock was turned back: set it, and let it be kept by NTP",
+        )
+    elif newest[0] > now + _CLOCK_TOLERANCE:
+        yield problem(
+            "clock",
+            f"an event is of {_written(newest[0])}, which is still to come",
+            "set the clock of the machine that the agent runs on, or this one's",
+        )
+    else:
+        yield ok("clock", f"{_written(now)}, later than all events")
+
+
+def _unlisted(directory: DataDirectory) -> list[Path]:
+    try:
+        manifest = Manifest.parse(directory.manifest.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, ManifestError):
+        # Without it, nothing can be said to be unlisted.
+        return []
+    listed = {directory.events / segment.path for segment in manifest.segments}
+    found = [path for path in directory.events.rglob("*.parquet") if path not in listed]
+    temporary = [*directory.events.rglob("*.tmp"), *directory.results_folder.glob("*.draft")]
+    return sorted(found + temporary)
+
+
+def _written(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

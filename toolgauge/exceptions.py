@@ -1,0 +1,106 @@
+"""What can go wrong around a command. Each error carries its facts and says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class ToolgaugeError(Exception):
+    """A command could not be done.
+
+    Attributes:
+        exit_status: of the process: 2 if the command was used wrongly, else 1.
+    """
+
+    exit_status = 1
+
+
+class WrongUsage(ToolgaugeError):
+    """The command line, or the settings, ask for something that there is not."""
+
+    exit_status = 2
+
+
+class UnknownSetting(WrongUsage):
+    """A name that is no setting's.
+
+    Attributes:
+        name: as it was written.
+        where: the file, or the environment.
+        nearest: a name that may have been meant.
+    """
+
+    def __init__(self, name: str, where: str, nearest: str | None) -> None:
+        hint = f"did you mean {nearest}?" if nearest else "`toolgauge config` lists all settings"
+        super().__init__(f"{name} in {where} is no setting; {hint}")
+        self.name = name
+        self.where = where
+        self.nearest = nearest
+
+
+class BadSetting(WrongUsage):
+    """A setting has a value that it cannot have.
+
+    Attributes:
+        name: of the setting.
+        origin: where the value came from.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, name: str, origin: str, reason: str) -> None:
+        super().__init__(f"{name} ({origin}): {reason}")
+        self.name = name
+        self.origin = origin
+        self.reason = reason
+
+
+class SettingsFileUnreadable(WrongUsage):
+    """The settings file cannot be read.
+
+    Attributes:
+        path: the file.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the settings file {path} cannot be read: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class BadTime(WrongUsage):
+    """A point in time that cannot be understood.
+
+    Attributes:
+        option: which option it was given to.
+        text: as it was written.
+    """
+
+    def __init__(self, option: str, text: str) -> None:
+        super().__init__(
+            f"{option} {text!r} is no point in time; write a date (2026-10-01), a time with its offset "
+            "(2026-10-01T06:00:00Z), or how long ago (7d, 24h)"
+        )
+        self.option = option
+        self.text = text
+
+
+class EmptyPeriod(WrongUsage):
+    """A period that ends before it begins."""
+
+    def __init__(self) -> None:
+        super().__init__("--since is not before --until, so there is nothing between them")
+
+
+class NoDataDirectory(ToolgaugeError):
+    """There is nothing to read from.
+
+    Attributes:
+        path: where the data directory was looked for.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"no data directory at {path}; start `toolgauge serve`, or name another with --data-dir"
+        )
+        self.path = path

@@ -1,0 +1,170 @@
+"""Reading what was answered: what a producer was told is kept is in what a command shows.
+
+Events become readable in two steps, which are waited for or done here: the running service publishes
+what it has committed, and the results are computed from what is published. What cannot be had is said
+on standard error, and the command goes on with what there is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sli.data_directory import DataDirectory
+from sli.manifest import Manifest, ManifestError
+from sli.schemas import RESULT_FORMAT
+from toolgauge.exceptions import NoDataDirectory
+
+PATIENCE_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+_ANSWER_SECONDS = 3.0
+
+Note = Callable[[str], None]
+"""Says something to whoever runs the command."""
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock at `path`; looking does not make the file."""
+    try:
+        with path.open("rb") as file:
+            # Shared, so that two that look do not see each other.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def read_endpoints(directory: DataDirectory) -> dict[str, str]:
+    """The addresses that the running service has written down, by name; empty where there are none."""
+    try:
+        tree = json.loads(directory.endpoints.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(tree, dict):
+        return {}
+    return {name: at for name, at in tree.items() if isinstance(at, str)}
+
+
+def get_readiness(address: str) -> dict[str, Any]:
+    """What the service at `address` answers to GET /readyz.
+
+    Raises:
+        OSError: it does not answer, or not with JSON.
+    """
+    connection = http.client.HTTPConnection(address, timeout=_ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/readyz")
+        tree = json.loads(connection.getresponse().read(1024 * 1024))
+    except (http.client.HTTPException, ValueError) as error:
+        raise OSError(f"no readiness in its answer ({type(error).__name__})") from error
+    finally:
+        connection.close()
+    if not isinstance(tree, dict):
+        raise OSError("no readiness in its answer")
+    return tree
+
+
+def wait_until_published(
+    directory: DataDirectory, note: Note, patience_seconds: float = PATIENCE_SECONDS
+) -> None:
+    """Wait until the running service has published what it had committed when this began.
+
+    Returns at once where no service runs. Where it cannot be asked, or takes too long, says so.
+    """
+    if not is_locked(directory.ingest_lock):
+        return
+    address = read_endpoints(directory).get("http")
+    if address is None:
+        note("another process is writing and cannot be asked; what it has not published yet is not shown")
+        return
+    try:
+        committed = int(get_readiness(address)["committed"])
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        note(f"the service at {address} cannot be asked ({error}); its newest events may not be shown")
+        return
+    deadline = time.monotonic() + patience_seconds
+    while (published := _published(directory)) is not None and published[1] < committed:
+        if time.monotonic() > deadline:
+            note(f"commits {published[1] + 1} to {committed} are not published yet and not shown")
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
+    """Wait for the service, and compute the results if they are behind.
+
+    Raises:
+        NoDataDirectory: there is nothing at all.
+        AnalyticsError: the results cannot be computed, for another reason than where they are kept.
+    """
+    require(directory)
+    wait_until_published(directory, note)
+    if not results_behind(directory):
+        return
+    from analytics.exceptions import ResultsNotWrittenError
+    from analytics.refresh import refresh
+
+    try:
+        outcome = refresh(directory)
+    except ResultsNotWrittenError as error:
+        # Whoever may only read, reads what the service has computed.
+        note(f"the results are those of the last refresh: {error}")
+        return
+    if outcome.set_aside is not None:
+        note(f"the results were damaged; they are kept as {outcome.set_aside} and were computed again")
+
+
+def require(directory: DataDirectory) -> None:
+    """See that there is a data directory.
+
+    Raises:
+        NoDataDirectory: there is none.
+    """
+    if not directory.root.is_dir():
+        raise NoDataDirectory(directory.root)
+
+
+def results_behind(directory: DataDirectory) -> bool:
+    """Whether the results are not those of exactly what is published now."""
+    published = _published(directory)
+    return published is None or (published != ("", 0) and read_results_state(directory) != published)
+
+
+def read_results_state(directory: DataDirectory) -> tuple[str, int] | None:
+    """Of which store, and through which commit, the results are; None if they cannot tell."""
+    if not directory.results.exists():
+        return None
+    import duckdb
+
+    path = str(directory.results).replace("'", "''")
+    with duckdb.connect(
+        config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    ) as connection:
+        try:
+            connection.execute(f"ATTACH '{path}' AS results (READ_ONLY)")
+            rows = connection.execute(
+                "SELECT format, store, computed_through FROM results.results_info"
+            ).fetchall()
+        except duckdb.Error:
+            return None
+    if len(rows) != 1 or rows[0][0] != RESULT_FORMAT:
+        return None
+    return str(rows[0][1]), int(rows[0][2])
+
+
+def _published(directory: DataDirectory) -> tuple[str, int] | None:
+    """The store and the last published commit; None if the manifest is damaged, as its readers will say."""
+    try:
+        manifest = Manifest.parse(directory.manifest.read_text("utf-8"))
+    except FileNotFoundError:
+        return "", 0
+    except (OSError, UnicodeDecodeError, ManifestError):
+        return None
+    return manifest.store, manifest.published_through

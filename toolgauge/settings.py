@@ -1,0 +1,213 @@
+"""Every setting, with its default and its meaning, and where its value came from.
+
+A flag counts before a `TOOLGAUGE_*` variable, that before the settings file, that before the default.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from toolgauge.exceptions import BadSetting, SettingsFileUnreadable, UnknownSetting
+
+SETTINGS_FILE = Path("toolgauge.toml")
+PREFIX = "TOOLGAUGE_"
+CONFIG_VARIABLE = "TOOLGAUGE_CONFIG"
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_SIZE = re.compile(r"\A\s*([0-9]+)\s*([A-Za-z]*)\s*\Z")
+
+
+def parse_size(value: object) -> object:
+    """A number of bytes from a text such as `64MiB`, `500 kB` or `1048576`; a number is left as it is.
+
+    Raises:
+        ValueError: the text is no size.
+    """
+    if not isinstance(value, str):
+        return value
+    found = _SIZE.match(value)
+    if found is None or found[2].upper() not in _UNITS:
+        raise ValueError("write a number of bytes, or a size such as 64MiB")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
+def format_size(size: int) -> str:
+    """A number of bytes in the largest binary unit that says it exactly; `parse_size` gives it back."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size and size % _UNITS[unit.upper()] == 0:
+            return f"{size // _UNITS[unit.upper()]}{unit}"
+    return str(size)
+
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(ge=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """The settings in force."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, validate_default=False
+    )
+
+    data_dir: Path = Field(
+        Path("data"), description="folder of everything that is kept; a relative one begins where you are"
+    )
+    host: str = Field("127.0.0.1", description="loopback address to listen on")
+    grpc_port: Port = Field(4317, description="OTLP/gRPC; 0 picks a free one")
+    http_port: Port = Field(4318, description="OTLP/HTTP; 0 picks a free one")
+    sql_port: Port = Field(5433, description="reserved for the SQL endpoint; nothing listens there yet")
+    web_port: Port = Field(8080, description="reserved for the web board; nothing listens there yet")
+    owner_attribute: str = Field(
+        "owner.id", min_length=1, description="resource attribute that names the owner; kept as a keyed hash"
+    )
+    max_request_bytes: Size = Field(64 * 2**20, description="largest request, after decompression")
+    queue_bytes: Size = Field(128 * 2**20, description="how much may wait to be written")
+    queue_wait_seconds: float = Field(
+        5.0, ge=0, allow_inf_nan=False, description="how long a request may wait for room in the queue"
+    )
+    publish_interval_seconds: Seconds = Field(1.0, description="how far the published events may be behind")
+    refresh_interval_seconds: Seconds = Field(1.0, description="how far the results may be behind these")
+    query_timeout_seconds: Seconds = Field(30.0, description="longest time of an SQL query")
+    query_memory_bytes: Size = Field(2**30, description="memory of SQL queries, and of one answer")
+    query_max_rows: int = Field(1_000_000, ge=1, description="most rows of an SQL answer")
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, else json"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least to be logged")
+
+    @field_validator("data_dir")
+    @classmethod
+    def _without_tilde(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @field_validator("host")
+    @classmethod
+    def _loopback(cls, value: str) -> str:
+        try:
+            loopback = value == "localhost" or ipaddress.ip_address(value).is_loopback
+        except ValueError:
+            loopback = False
+        if not loopback:
+            raise ValueError(
+                f"{value} is no loopback address, and this release listens on loopback only, since it has "
+                "neither tokens nor TLS yet; use 127.0.0.1, and a tunnel or a proxy from elsewhere"
+            )
+        return value
+
+    def environment(self) -> dict[str, str]:
+        """The settings as variables, for a process that is to have the same."""
+        return {f"{PREFIX}{name.upper()}": str(getattr(self, name)) for name in type(self).model_fields}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings in force and where they came from.
+
+    Attributes:
+        origins: for each setting: its flag, its variable, the path of the file, or `default`.
+        file: the settings file, if there is one.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+    file: Path | None
+
+    def shown(self, name: str) -> str:
+        """The value of a setting for people; secrets are not in it."""
+        value = getattr(self.settings, name)
+        if isinstance(value, SecretStr):
+            return "hidden" if value.get_secret_value() else ""
+        if name.endswith("_bytes"):
+            return format_size(value)
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, config: Path | None = None) -> LoadedSettings:
+    """Gather the settings.
+
+    Args:
+        flags: what the command line says, by the settings' names; None stands for not said.
+        config: the settings file that the command line names.
+
+    Raises:
+        WrongUsage: a name or a value cannot be; the sentence says which and where it stands.
+    """
+    said = {name: value for name, value in (flags or {}).items() if value is not None}
+    file = _settings_file(config)
+    in_file = _read_file(file) if file else {}
+    names = list(Settings.model_fields)
+    variables = {name for name, value in os.environ.items() if name.upper().startswith(PREFIX) and value}
+    known_variables = {f"{PREFIX}{name.upper()}": name for name in names}
+    for variable in sorted(variables):
+        if variable.upper() not in {*known_variables, CONFIG_VARIABLE}:
+            raise UnknownSetting(variable, "the environment", _nearest(variable.upper(), known_variables))
+    for name in in_file:
+        if name not in names:
+            raise UnknownSetting(name, str(file), _nearest(name, names))
+
+    origins = dict.fromkeys(names, "default")
+    origins |= dict.fromkeys(in_file, str(file))
+    origins |= {known_variables[v.upper()]: v for v in variables if v.upper() in known_variables}
+    origins |= {name: f"--{name.replace('_', '-')}" for name in said}
+    try:
+        return LoadedSettings(_settings_class(in_file)(**said), origins, file)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise BadSetting(name, origins[name], first["msg"].removeprefix("Value error, ")) from error
+
+
+def _settings_class(in_file: dict[str, Any]) -> type[Settings]:
+    """Settings whose file has been read already."""
+
+    class SettingsWithFile(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=in_file)
+
+    return SettingsWithFile
+
+
+def _settings_file(config: Path | None) -> Path | None:
+    named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    if named is not None:
+        return named.expanduser()
+    return SETTINGS_FILE if SETTINGS_FILE.exists() else None
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsFileUnreadable(file, error.strerror or type(error).__name__) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsFileUnreadable(file, str(error)) from error
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    return next(iter(get_close_matches(name.replace("-", "_"), list(known), n=1)), None)
