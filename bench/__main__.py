@@ -39,7 +39,9 @@ class Measurement:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--requests", type=int, default=200, help="requests of 512 records (default %(default)s)")
+    parser.add_argument(
+        "--requests", type=int, default=200, help="requests of 512 records (default %(default)s)"
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table")
     options = parser.parse_args()
     measurements = [*decode_to_commit(options.requests), *over_the_network(options.requests)]
@@ -69,7 +71,9 @@ def decode_to_commit(requests: int) -> Iterator[Measurement]:
         _keep(writer, bodies)
         kept = (time.process_time() - started) / records * 1e6
         yield Measurement("decode to commit, CPU", kept, "µs/record", "-")
-        yield Measurement("decode to commit against bare decode", kept / bare, "×", "≤ 6 (≤ 12 before the fast path)")
+        yield Measurement(
+            "decode to commit against bare decode", kept / bare, "×", "≤ 6 (≤ 12 before the fast path)"
+        )
         started = time.process_time()
         _keep(writer, bodies)
         again = (time.process_time() - started) / records * 1e6
@@ -128,7 +132,9 @@ def _service(folder: Path) -> Iterator[dict[str, str]]:
         process.wait()
 
 
-def _client(transport: str, address: str, requests: int, per_request: int, connections: int) -> dict[str, float]:
+def _client(
+    transport: str, address: str, requests: int, per_request: int, connections: int
+) -> dict[str, float]:
     arguments = [transport, address, str(requests), str(per_request), str(connections)]
     done = subprocess.run(
         [sys.executable, "-m", "bench.client", *arguments], stdout=subprocess.PIPE, check=True, text=True

@@ -76,7 +76,8 @@ def _http(address: str) -> Callable[[bytes], None]:
 
 def _grpc(address: str) -> Callable[[bytes], None]:
     # Channels with equal options share a connection; a number of its own keeps them apart.
-    export = grpc.insecure_channel(address, [("toolgauge.connection", id(object()))]).unary_unary(_METHOD)
+    channel = grpc.insecure_channel(address, [("toolgauge.connection", id(object()))])
+    export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
 
     def send(body: bytes) -> None:
         export(body)

@@ -47,13 +47,15 @@ def _tool_call(rng: random.Random, session: str, number: int) -> LogRecord:
     failed = rng.random() < 0.06
     time = _START + number * 3_000_000
     outcome = "error" if failed else "success"
-    attributes = {
+    attributes: dict[str, str | int | bool] = {
         "session.id": session,
         "event.name": "qwen-code.tool_call",
         "event.timestamp": "2026-11-30T00:53:20.000Z",
         "call_id": f"call_{rng.getrandbits(96):024x}",
         "function_name": tool,
-        "function_args": json.dumps({"file_path": f"/srv/demo/{rng.getrandbits(64):x}.ts", "limit": 100}, indent=2),
+        "function_args": json.dumps(
+            {"file_path": f"/srv/demo/{rng.getrandbits(64):x}.ts", "limit": 100}, indent=2
+        ),
         "duration_ms": rng.randrange(5000),
         "status": outcome,
         "execution_status": outcome,
@@ -65,7 +67,11 @@ def _tool_call(rng: random.Random, session: str, number: int) -> LogRecord:
         "content_length": rng.randrange(20_000),
     }
     if failed:
-        attributes |= {"error_type": "file_not_found", "error": "File not found", "error.type": "file_not_found"}
+        attributes |= {
+            "error_type": "file_not_found",
+            "error": "File not found",
+            "error.type": "file_not_found",
+        }
     return LogRecord(
         time_unix_nano=time,
         observed_time_unix_nano=time,

@@ -179,7 +179,8 @@ class PortTaken(CannotStart):
 
     def __init__(self, address: str, setting: str, reason: str) -> None:
         super().__init__(
-            f"cannot listen on {address}: {reason}; stop what listens there, or choose another {setting} (0: any)"
+            f"cannot listen on {address}: {reason}; "
+            f"stop what listens there, or choose another {setting} (0: any)"
         )
         self.address = address
         self.setting = setting

@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import structlog
@@ -146,8 +146,9 @@ class _Service:
 class _HttpServer(uvicorn.Server):
     """uvicorn, without signal handlers of its own: the service decides when it stops."""
 
-    def capture_signals(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 def _listen(host: str, port: int) -> socket.socket:

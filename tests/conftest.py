@@ -114,7 +114,9 @@ class Otlp:
     def log(self, attributes: Any, time: int = NOON, **fields: Any) -> LogRecord:
         return LogRecord(time_unix_nano=time, attributes=self.attributes(attributes), **fields)
 
-    def span(self, attributes: Any, time: int = NOON, name: str = "qwen-code.tool_call", **fields: Any) -> Span:
+    def span(
+        self, attributes: Any, time: int = NOON, name: str = "qwen-code.tool_call", **fields: Any
+    ) -> Span:
         return Span(
             name=name,
             start_time_unix_nano=time,
@@ -123,7 +125,9 @@ class Otlp:
             **fields,
         )
 
-    def logs(self, *records: LogRecord, resource: Mapping[str, Any] = RESOURCE, scope: str = "qwen-code") -> bytes:
+    def logs(
+        self, *records: LogRecord, resource: Mapping[str, Any] = RESOURCE, scope: str = "qwen-code"
+    ) -> bytes:
         request = ExportLogsServiceRequest()
         by_resource = request.resource_logs.add(resource=Resource(attributes=self.attributes(resource)))
         by_resource.scope_logs.add(scope=InstrumentationScope(name=scope), log_records=records)
@@ -175,7 +179,16 @@ class Service:
         self.log = data_dir.parent / f"{data_dir.name}.log"
         half = ["--only", only] if only else []
         ports = ["--grpc-port", "0", "--http-port", "0", "--web-port", "0", "--sql-port", "0"]
-        self.command = [sys.executable, "-m", "toolgauge", "serve", *half, "--data-dir", str(data_dir), *ports]
+        self.command = [
+            sys.executable,
+            "-m",
+            "toolgauge",
+            "serve",
+            *half,
+            "--data-dir",
+            str(data_dir),
+            *ports,
+        ]
         self.command += arguments
         self.environment = os.environ | environment
         self.start()
@@ -213,10 +226,14 @@ class Service:
         return self.http.post(path or f"/v1/{signal}", content=body, headers=sent)
 
     def export(self, signal: str, body: bytes) -> bytes:
-        names = {"logs": "logs.v1.LogsService", "traces": "trace.v1.TraceService", "metrics": "metrics.v1.MetricsService"}
+        names = {
+            "logs": "logs.v1.LogsService",
+            "traces": "trace.v1.TraceService",
+            "metrics": "metrics.v1.MetricsService",
+        }
         method = f"/opentelemetry.proto.collector.{names[signal]}/Export"
-        answer: bytes = self.channel.unary_unary(method)(body, timeout=60)
-        return answer
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method)
+        return call(body, timeout=60)
 
     def kill(self) -> None:
         """SIGKILL, to every process of it."""

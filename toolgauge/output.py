@@ -250,7 +250,7 @@ def _shown(value: Any) -> str:
     """A value for people: six digits of a number with a fraction are enough."""
     if value is None:
         return "null"
-    if isinstance(value, float) and 1e-4 <= abs(value) < 1e6:
+    if isinstance(value, float) and (value == 0 or 1e-4 <= abs(value) < 1e6):
         return f"{value:.6g}"
     return _text(value)
 

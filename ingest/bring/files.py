@@ -17,7 +17,12 @@ from ingest.exceptions import NotTelemetry
 from ingest.keep.writer import Encoding
 
 _TOP_LEVEL = {"resourceLogs": Signal.LOGS, "resourceSpans": Signal.TRACES, "resourceMetrics": Signal.METRICS}
-_NAME_TOKENS = {"logs": Signal.LOGS, "traces": Signal.TRACES, "spans": Signal.TRACES, "metrics": Signal.METRICS}
+_NAME_TOKENS = {
+    "logs": Signal.LOGS,
+    "traces": Signal.TRACES,
+    "spans": Signal.TRACES,
+    "metrics": Signal.METRICS,
+}
 _COMPRESSED = {".gz", ".zst"}
 _KNOWN = {".pb", ".json", ".jsonl", ".ndjson"}
 

@@ -76,7 +76,11 @@ class Attributes:
     def locate(self, keys: Iterable[str]) -> dict[str, AttributeColumn]:
         """For each of `keys`, the column of its values, one row a holder."""
         wanted = tuple(keys)
-        code = pc.index_in(self.key, value_set=words(wanted)).fill_null(constant(len(wanted)).cast(pa.int32())).to_numpy()
+        code = (
+            pc.index_in(self.key, value_set=words(wanted))
+            .fill_null(constant(len(wanted)).cast(pa.int32()))
+            .to_numpy()
+        )
         order = np.argsort(code.astype(np.int16), kind="stable").astype(np.int32)
         bounds = np.searchsorted(code[order], np.arange(len(wanted) + 1))
         columns = {}

@@ -81,7 +81,7 @@ def request_descriptor(signal: Signal) -> Descriptor:
             if isinstance(kind, str):
                 field.type, field.type_name = Field.TYPE_MESSAGE, f".{package}.{kind}"
             else:
-                field.type = kind
+                field.type = Field.Type.ValueType(kind)
 
     add("Value", *zip(VALUE_KINDS, range(1, 8), _VALUE_TYPES, strict=True))
     value = file.message_type[0]
@@ -91,7 +91,13 @@ def request_descriptor(signal: Signal) -> Descriptor:
     add("KeyValue", ("key", 1, _STRING), ("value", 2, "Value"))
     attributes = frozenset({"attributes"})
     add("Resource", ("attributes", 1, "KeyValue"), repeated=attributes)
-    add("Scope", ("name", 1, _STRING), ("version", 2, _STRING), ("attributes", 3, "KeyValue"), repeated=attributes)
+    add(
+        "Scope",
+        ("name", 1, _STRING),
+        ("version", 2, _STRING),
+        ("attributes", 3, "KeyValue"),
+        repeated=attributes,
+    )
     add(
         "Record",
         *_RECORD_FIELDS[signal],

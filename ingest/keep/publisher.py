@@ -138,7 +138,7 @@ class Publisher:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".tmp")
         quoted = str(temporary).replace("'", "''")
-        # Sorted, so that neighbours are alike and the file small; and so that the same rows give the same file.
+        # Sorted: neighbours are alike and the file is small, and the same rows give the same file.
         rows = reader.execute(
             f"""
             COPY (

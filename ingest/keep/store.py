@@ -125,7 +125,9 @@ class Store:
         positions = arrow(np.arange(len(part.table), dtype=np.int32))
         self._connection.register("arriving", part.table.append_column("position", positions))
         # The bounds are literals, so that the scan skips what lies outside of them.
-        within = f"AND stored.time_unix_nano BETWEEN {part.earliest} AND {part.latest}" if part.bounded else ""
+        within = (
+            f"AND stored.time_unix_nano BETWEEN {part.earliest} AND {part.latest}" if part.bounded else ""
+        )
         fresh = self._connection.sql(
             f"""
             SELECT arriving.position

@@ -111,7 +111,7 @@ class Writer:
 
     def _next_group(self) -> list[tuple[Request, Answer]]:
         """Everything that waits, up to a limit; empty when there is nothing more to come."""
-        group = []
+        group: list[tuple[Request, Answer]] = []
         size = 0
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
@@ -161,7 +161,9 @@ class Writer:
         for signal in (Signal.LOGS, Signal.TRACES):
             records, numbers = _decode(signal, wire[signal], results)
             if records is not None:
-                arrival = np.array([requests[number].received_unix_nano for number in numbers], dtype=np.int64)
+                arrival = np.array(
+                    [requests[number].received_unix_nano for number in numbers], dtype=np.int64
+                )
                 events.append((numbers, normalise(records, arrival, self._owner_attribute, self._owner_key)))
 
         self._store_events(events, results)
@@ -175,13 +177,13 @@ class Writer:
         arrived = np.zeros(len(results), dtype=np.int64)
         rejected = {reason: np.zeros(len(results), dtype=np.int64) for reason in Rejection}
         for numbers, found in events:
-            number = np.array(numbers, dtype=np.int32)
+            places = np.array(numbers, dtype=np.int32)
             for rows in found.rows:
-                batch = rows.of_requests(number)
+                batch = rows.of_requests(places)
                 batches.append(batch)
                 arrived += np.bincount(batch.table["request"].to_numpy(), minlength=len(results))
             for reason, counts in found.rejected.items():
-                rejected[reason][number] += counts
+                rejected[reason][places] += counts
         stored = np.zeros(len(results), dtype=np.int64)
         if batches:
             stored = self._store.insert(batches, len(results))

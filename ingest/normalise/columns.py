@@ -60,7 +60,11 @@ class ResourceColumns:
 
 
 def shared_columns(
-    records: Records, rows: Rows, resources: ResourceColumns, times: EventTimes, arrival: npt.NDArray[np.int64]
+    records: Records,
+    rows: Rows,
+    resources: ResourceColumns,
+    times: EventTimes,
+    arrival: npt.NDArray[np.int64],
 ) -> dict[str, pa.Array]:
     """The columns that every event has, for the records `rows`.
 
@@ -122,6 +126,8 @@ def _microseconds(unix_nano: npt.NDArray[np.int64]) -> pa.Array:
 
 def _hex_id(ids: pa.BinaryArray, size: int) -> pa.StringArray:
     """Trace and span ids in lower-case hex; null where not sent, of a wrong size, or all zero."""
-    valid = pc.and_(pc.equal(pc.binary_length(ids), constant(size)), pc.not_equal(ids, constant(b"\x00" * size)))
+    valid = pc.and_(
+        pc.equal(pc.binary_length(ids), constant(size)), pc.not_equal(ids, constant(b"\x00" * size))
+    )
     ids = pc.if_else(valid, ids, NO_BYTES)
     return pl.Series(values=ids, dtype=pl.Binary).bin.encode("hex").to_arrow().cast(pa.string())

@@ -101,7 +101,9 @@ def normalise(
     others = len(records) - len(calls) - len(guards)
     rows = []
     if len(calls):
-        chosen = _Chosen.of(records, calls, names, found, arrival, rejected, ("session.id", "prompt_id", "call_id"))
+        chosen = _Chosen.of(
+            records, calls, names, found, arrival, rejected, ("session.id", "prompt_id", "call_id")
+        )
         session_id = pc.coalesce(
             not_empty(chosen.found["session.id"].text),
             resources.session_id.take(arrow(records.resource[chosen.rows])),

@@ -85,7 +85,7 @@ def record_identities(
         *times,
         canonical_attributes(records.resources).take(resource),
         canonical_attributes(records.scopes).take(scope),
-        canonical_attributes(records.attributes.of_holders(rows)),
+        canonical_attributes(records.attributes.of_holders(rows.astype(np.int32))),
     )
 
 
@@ -103,7 +103,10 @@ def canonical_attributes(attributes: Attributes) -> pa.BinaryArray:
 
     columns = {kind: _as_binary(kind, column) for kind, column in attributes.values.items()}
     letter = pc.coalesce(
-        *(pc.if_else(pc.is_null(column), NO_TEXT, constant(_KIND_LETTER[kind])) for kind, column in columns.items())
+        *(
+            pc.if_else(pc.is_null(column), NO_TEXT, constant(_KIND_LETTER[kind]))
+            for kind, column in columns.items()
+        )
     )
     value = pc.coalesce(*columns.values())
     entries = _join(_length(attributes.key), _length(value), letter, attributes.key, value).take(order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -32,10 +33,8 @@ def load_or_make_key(path: Path) -> bytes:
                 file.write(os.urandom(KEY_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
-            try:
+            with suppress(FileExistsError):
                 os.link(fresh, path)
-            except FileExistsError:
-                pass
             fresh.unlink()
         key = path.read_bytes()
     except OSError as error:

@@ -85,9 +85,9 @@ def settle_times(
     stamped = possible[:2]
     return EventTimes(
         unix_nano=unix_nano,
-        source=pa.DictionaryArray.from_arrays(
-            arrow(choice.astype(np.int8)), words(tuple(TimeSource))
-        ).cast(pa.string()),
+        source=pa.DictionaryArray.from_arrays(arrow(choice.astype(np.int8)), words(tuple(TimeSource))).cast(
+            pa.string()
+        ),
         impossible=~possible[choice, events],
         earliest=np.minimum(unix_nano, np.where(stamped, clocks[:2], _BEYOND_THE_COLUMN).min(axis=0)),
         latest=np.maximum(unix_nano, np.where(stamped, clocks[:2], 0).max(axis=0)),

@@ -44,7 +44,11 @@ covers all of them, as a digest."""
 
 
 def tool_call_columns(
-    records: Records, rows: Rows, names: pa.StringArray, found: dict[str, AttributeColumn], session_id: pa.StringArray
+    records: Records,
+    rows: Rows,
+    names: pa.StringArray,
+    found: dict[str, AttributeColumn],
+    session_id: pa.StringArray,
 ) -> dict[str, pa.Array]:
     """The columns of `tool_calls` beside the shared ones, and the identity.
 
@@ -61,7 +65,9 @@ def tool_call_columns(
     execution_status = one_of(found["execution_status"].text, ExecutionStatus, ExecutionStatus.UNKNOWN.value)
     sent_error_type = pc.coalesce(trimmed(found["error_type"].text), trimmed(found["error.type"].text))
     return {
-        "identity": _identities(records, rows, names, found, session_id, prompt_id, call_id, status, execution_status),
+        "identity": _identities(
+            records, rows, names, found, session_id, prompt_id, call_id, status, execution_status
+        ),
         "session_id": session_id,
         "route": routes(prompt_id),
         "prompt_id": prompt_id,
@@ -89,13 +95,17 @@ def _function_names(sent: pa.StringArray, error_type: pa.StringArray) -> pa.Stri
     """The tool's name, unless the model invented it: then the text is nobody's name but a leak."""
     known = pc.if_else(pc.is_null(trimmed(sent)), constant(UNKNOWN_TOOL), sent)
     invented = pc.fill_null(pc.equal(error_type, constant(TOOL_NOT_REGISTERED)), constant(False))
-    return pc.if_else(pc.and_(invented, pc.not_equal(known, constant(UNKNOWN_TOOL))), constant(UNREGISTERED_TOOL), known)
+    return pc.if_else(
+        pc.and_(invented, pc.not_equal(known, constant(UNKNOWN_TOOL))), constant(UNREGISTERED_TOOL), known
+    )
 
 
 def _violations(status: pa.StringArray, execution_status: pa.StringArray) -> pa.BooleanArray:
     violation = pa.repeat(constant(False), len(status))
     for terminal, execution in sorted(CONTRACT_VIOLATIONS):
-        pair = pc.and_(pc.equal(status, constant(terminal.value)), pc.equal(execution_status, constant(execution.value)))
+        pair = pc.and_(
+            pc.equal(status, constant(terminal.value)), pc.equal(execution_status, constant(execution.value))
+        )
         violation = pc.or_(violation, pair)
     return violation
 

@@ -1,1 +1,1 @@
-"""The protocol edge: transports, content types, compression, statuses. What a body means is not known here."""
+"""The protocol edge: transports, content types, compression, statuses; not what a body means."""

@@ -35,10 +35,10 @@ def grpc_server(receiver: Receiver, max_request_bytes: int) -> grpc.aio.Server:
     )
     for signal, service in _SERVICES.items():
         # Neither a deserialiser nor a serialiser: the body stays bytes.
-        handler = grpc.unary_unary_rpc_method_handler(_export(signal, receiver))
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(service, {"Export": handler}),)
+        handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(
+            _export(signal, receiver)
         )
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
     return server
 
 
@@ -55,9 +55,7 @@ def _export(
         except IngestError as error:
             receiver.count_result(signal, "grpc", type(error).__name__)
             details = status_message(error).SerializeToString()
-            await context.abort(
-                answer_to(error).grpc, str(error), (("grpc-status-details-bin", details),)
-            )
+            await context.abort(answer_to(error).grpc, str(error), (("grpc-status-details-bin", details),))
         return responses.success(signal, outcome, Encoding.PROTOBUF)
 
     return export

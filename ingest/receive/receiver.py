@@ -29,10 +29,16 @@ class Receiver:
             "toolgauge_events_duplicate", "Events that were stored already", labels, registry=registry
         )
         self._rejected = Counter(
-            "toolgauge_records_rejected", "Records that cannot be kept", ("signal", "reason"), registry=registry
+            "toolgauge_records_rejected",
+            "Records that cannot be kept",
+            ("signal", "reason"),
+            registry=registry,
         )
         self._seconds = Histogram(
-            "toolgauge_request_seconds", "From the last byte of a request to its answer", labels, registry=registry
+            "toolgauge_request_seconds",
+            "From the last byte of a request to its answer",
+            labels,
+            registry=registry,
         )
         waiting = Gauge("toolgauge_waiting_bytes", "Requests in memory, in bytes", registry=registry)
         waiting.set_function(lambda: admission.taken)

@@ -86,6 +86,7 @@ def test_a_merged_segment_is_cut_at_the_commit(folder: EventFolder) -> None:
     three_commits(folder)
     folder.merge(DAY)
     assert times(read(folder).scan(TOOL_CALLS, [DAY], after=2)) == ["03 10:03"]
+    assert times(read(folder).scan(TOOL_CALLS, [DAY], after=1)) == ["03 10:02", "03 10:03"]
     assert times(read(folder).scan(TOOL_CALLS, [DAY])) == ["03 10:01", "03 10:02", "03 10:03"]
 
 

@@ -97,6 +97,11 @@ def test_an_answered_record_is_there_after_a_kill_right_behind_the_answer(
         service.kill()
         service.start()
     done = toolgauge(
-        "sql", "SELECT call_id FROM tool_calls ORDER BY ALL", "--data-dir", str(service.data_dir), "--format", "csv"
+        "sql",
+        "SELECT call_id FROM tool_calls ORDER BY ALL",
+        "--data-dir",
+        str(service.data_dir),
+        "--format",
+        "csv",
     )
     assert done.stdout.split() == ["call_id", "call-0", "call-1", "call-2"]

@@ -51,7 +51,12 @@ def _exports(root: Path) -> list[Export]:
             body = sidecar.parent / said["body_file"]
             exports.append(
                 Export(
-                    sidecar.parent.name, said["signal"], said["transport"], said["path"], said["content_type"], body
+                    sidecar.parent.name,
+                    said["signal"],
+                    said["transport"],
+                    said["path"],
+                    said["content_type"],
+                    body,
                 )
             )
     return exports
@@ -110,7 +115,9 @@ def _in_chunks(body: bytes) -> Iterator[bytes]:
 ROOTS = [
     pytest.param(REPOSITORY / "tests" / "fixtures", id="fixtures"),
     pytest.param(
-        CAPTURES, id="captures", marks=pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no captures at {CAPTURES}")
+        CAPTURES,
+        id="captures",
+        marks=pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"no captures at {CAPTURES}"),
     ),
 ]
 

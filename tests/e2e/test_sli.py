@@ -91,7 +91,10 @@ def test_the_sli_equals_the_truth_whatever_is_sent_twice(
         assert row["executed"] == executed
         assert row["failure_rate"] == pytest.approx(cell["error"] / executed)
         low, high = _wilson(cell["error"], executed)
-        assert (row["failure_rate_low"], row["failure_rate_high"]) == (pytest.approx(low), pytest.approx(high))
+        assert (row["failure_rate_low"], row["failure_rate_high"]) == (
+            pytest.approx(low),
+            pytest.approx(high),
+        )
         assert row["unknown_ratio"] == pytest.approx(cell["unknown"] / cell["total"])
     versions = [row["service_version"] for row in rows if row["environment"] == "internal"][:4]
     assert versions == ["0.9.0", "0.21.2", "0.24.4", "unknown"]

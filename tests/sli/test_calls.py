@@ -87,13 +87,18 @@ def test_at_the_same_time_the_lower_event_id_counts_byte_by_byte() -> None:
 
 
 def test_the_key_is_all_three_columns() -> None:
-    rows = [
-        row("a", 1, "success", ("s", "p", "c")),
-        row("b", 2, "success", ("t", "p", "c")),
-        row("c", 3, "success", ("s", "q", "c")),
-        row("d", 4, "success", ("s", "p", "d")),
-    ]
-    assert_counts(rows, set("abcd"))
+    # Each call comes twice, so that the hashes alone do not settle it.
+    keys = [("s", "p", "c"), ("t", "p", "c"), ("s", "q", "c"), ("s", "p", "d")]
+    rows = [row(f"{n}{key}", n, "success", key) for n in (1, 2) for key in keys]
+    assert counting_events(rows) == {f"1{key}" for key in keys}
+    assert counting_events(rows[::-1]) == {f"1{key}" for key in keys}
+
+
+def test_only_rows_of_the_day_are_told() -> None:
+    after = DAY + timedelta(days=1)
+    rows = [row("a", 1, "success"), row("b", 2, "success"), row("c", 3, "success", day=after)]
+    assert uncounted(frame(rows), DAY).collect()["event_id"].to_list() == [b"b"]
+    assert uncounted(frame(rows), after).collect()["event_id"].to_list() == [b"c"]
 
 
 def test_missing_parts_of_a_key_are_equal() -> None:

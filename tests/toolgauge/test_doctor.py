@@ -105,13 +105,13 @@ def _with_file_set_aside(folder: EventFolder) -> None:
 
 
 def _with_event_of_tomorrow(folder: EventFolder) -> None:
-    call = folder.call("2999-01-01T00:00")
+    call = folder.call("2200-01-01T00:00")
     folder.publish(call | {"received_at": folder.call("2026-11-30T10:00")["time"]})
     refresh(folder.directory)
 
 
 def _with_arrival_of_tomorrow(folder: EventFolder) -> None:
-    folder.publish(folder.call("2999-01-01T00:00"))
+    folder.publish(folder.call("2200-01-01T00:00"))
     refresh(folder.directory)
 
 
@@ -133,8 +133,8 @@ def _with_stale_endpoints(folder: EventFolder) -> None:
         (_without_results, "results", State.WARNING, "none"),
         (_with_orphan, "leftover files", State.WARNING, "000000000007"),
         (_with_file_set_aside, "set aside", State.WARNING, "events.duckdb.damaged-"),
-        (_with_event_of_tomorrow, "clock", State.PROBLEM, "2999-01-01T00:00:00Z"),
-        (_with_arrival_of_tomorrow, "clock", State.PROBLEM, "arrived at 2999"),
+        (_with_event_of_tomorrow, "clock", State.PROBLEM, "2200-01-01T00:00:00Z"),
+        (_with_arrival_of_tomorrow, "clock", State.PROBLEM, "arrived at 2200"),
         (_with_stale_endpoints, "endpoints", State.WARNING, "gone"),
     ],
 )

@@ -25,7 +25,9 @@ def _logs(record: Any, **resource: Any) -> bytes:
 
 
 def _call(otlp: Any, record: dict[str, Any]) -> dict[str, Any]:
-    attributes = [{"key": k, "value": {"stringValue": v}} for k, v in otlp.tool_call.items() if k != "duration_ms"]
+    attributes = [
+        {"key": k, "value": {"stringValue": v}} for k, v in otlp.tool_call.items() if k != "duration_ms"
+    ]
     whole = {"timeUnixNano": str(otlp.noon), "attributes": attributes + record.pop("attributes", [])} | record
     (row,) = otlp.rows(json_to_wire(Signal.LOGS, _logs(whole)))
     return dict(row)
@@ -74,25 +76,37 @@ def test_null_and_unknown_fields_are_ignored(otlp: Any) -> None:
         ({"attributes": {}}, "attributes must be a list"),
         ({"attributes": [7]}, r"attributes\[0\] must be an object"),
         ({"attributes": [{"key": 1}]}, r"attributes\[0\]\.key must be a string"),
-        ({"attributes": [{"key": "a", "value": {"intValue": "x"}}]}, r"attributes\[0\]\.value\.intValue must be"),
+        (
+            {"attributes": [{"key": "a", "value": {"intValue": "x"}}]},
+            r"attributes\[0\]\.value\.intValue must be",
+        ),
         ({"attributes": [{"key": "a", "value": {"boolValue": "true"}}]}, "boolValue must be true or false"),
         ({"attributes": [{"key": "a", "value": {"stringValue": 5}}]}, "stringValue must be a string"),
         (
             {"attributes": [{"key": "a", "value": {"arrayValue": {"values": [{"doubleValue": []}]}}}]},
             r"arrayValue\.values\[0\]\.doubleValue must be a number",
         ),
-        ({"attributes": [{"key": "a", "value": {"intValue": 1, "stringValue": "s"}}]}, "must be one kind of value"),
+        (
+            {"attributes": [{"key": "a", "value": {"intValue": 1, "stringValue": "s"}}]},
+            "must be one kind of value",
+        ),
     ],
 )
 def test_a_wrong_field_is_named_and_its_content_is_not(record: Any, where: str) -> None:
-    with pytest.raises(MalformedBody, match=rf"resourceLogs\[0\]\.scopeLogs\[0\]\.logRecords\[0\]\..*{where}"):
+    with pytest.raises(
+        MalformedBody, match=rf"resourceLogs\[0\]\.scopeLogs\[0\]\.logRecords\[0\]\..*{where}"
+    ):
         json_to_wire(Signal.LOGS, _logs(record))
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b'{"resourceLogs": 3}', b'{"resourceLogs": [null]}', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"7", b'{"resourceLogs": 3}', b'{"resourceLogs": [null]}', b"\xff"]
+)
 @pytest.mark.parametrize("signal", list(Signal))
 def test_what_is_no_request_is_refused(signal: Signal, body: bytes) -> None:
-    body = body.replace(b"resourceLogs", {"logs": b"resourceLogs", "traces": b"resourceSpans"}.get(signal, b"resourceMetrics"))
+    body = body.replace(
+        b"resourceLogs", {"logs": b"resourceLogs", "traces": b"resourceSpans"}.get(signal, b"resourceMetrics")
+    )
     with pytest.raises(MalformedBody):
         json_to_wire(signal, body)
 
@@ -118,7 +132,9 @@ _values = st.recursive(
         st.floats(allow_nan=False),
         st.binary(max_size=4),
     ),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 

@@ -145,7 +145,10 @@ def test_many_small_segments_are_merged_and_nothing_is_read_twice(
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(st.sampled_from(["keep", "keep", "publish", "restart", "restart"]), max_size=30), seed=st.integers(0, 99))
+@given(
+    steps=st.lists(st.sampled_from(["keep", "keep", "publish", "restart", "restart"]), max_size=30),
+    seed=st.integers(0, 99),
+)
 def test_after_any_steps_every_stored_row_is_published_once(
     otlp: Any, tmp_path_factory: pytest.TempPathFactory, open_keeper: Any, steps: list[str], seed: int
 ) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,25 +53,31 @@ def test_one_batch_may_hold_the_same_call_many_times(otlp: Any, keeper: Any) -> 
 def test_a_log_and_the_span_that_bridges_it_are_one_call(otlp: Any, keeper: Any) -> None:
     log = otlp.logs(otlp.log(otlp.tool_call, time=otlp.noon + 4_000_000))
     span = otlp.spans(otlp.span(otlp.tool_call, time=otlp.noon))
-    for first, second in (((log, Signal.LOGS), (span, Signal.TRACES)), ((span, Signal.TRACES), (log, Signal.LOGS))):
+    for first, second in (
+        ((log, Signal.LOGS), (span, Signal.TRACES)),
+        ((span, Signal.TRACES), (log, Signal.LOGS)),
+    ):
         keeper.keep(first[0], signal=first[1])
         assert keeper.keep(second[0], signal=second[1]) == [Outcome(duplicates=1)]
     assert keeper.calls() == Counter({"call-1": 1})
 
 
-def test_records_without_any_time_of_the_producer_are_found_again_at_any_distance(otlp: Any, keeper: Any) -> None:
+def test_records_without_any_time_of_the_producer_are_found_again_at_any_distance(
+    otlp: Any, keeper: Any
+) -> None:
     sent = {k: v for k, v in otlp.tool_call.items() if k != "event.timestamp"}
     day = 86_400 * 10**9
     for observed in (0, otlp.noon - 300 * day, otlp.noon):
         keeper.keep(
-            otlp.logs(otlp.log(sent, time=0, observed_time_unix_nano=observed)), arrival=otlp.arrival + 30 * day
+            otlp.logs(otlp.log(sent, time=0, observed_time_unix_nano=observed)),
+            arrival=otlp.arrival + 30 * day,
         )
     assert keeper.calls() == Counter({"call-1": 1})
 
 
 def test_a_time_that_becomes_possible_later_does_not_make_a_second_event(otlp: Any, keeper: Any) -> None:
-    # Two days ahead of the first arrival the record's time is impossible, and event.timestamp is taken; when the
-    # same record comes again three days later, its own time is fine.
+    # Two days ahead of the first arrival the record's time is impossible, and event.timestamp is taken;
+    # when the same record comes again three days later, its own time is fine.
     day = 86_400 * 10**9
     body = otlp.logs(otlp.log(otlp.tool_call, time=otlp.noon + 2 * day))
     assert keeper.keep(body) == [Outcome(stored=1)]
@@ -153,7 +157,8 @@ def test_event_ids_are_the_md5_of_the_identity(otlp: Any, keeper: Any) -> None:
     seed=st.integers(0, 2**16),
 )
 def test_any_deliveries_give_each_event_once(
-    otlp: Any, tmp_path: Path, open_keeper: Any, steps: list[Any], seed: int) -> None:
+    otlp: Any, tmp_path: Path, open_keeper: Any, steps: list[Any], seed: int
+) -> None:
     rng = random.Random(seed)
     path = tmp_path / f"{rng.getrandbits(64)}.duckdb"
     keeper = open_keeper(path)
@@ -170,7 +175,8 @@ def test_any_deliveries_give_each_event_once(
             assert sum(o.stored + o.duplicates for o in outcomes) == sum(map(len, step))
             model |= wanted
         found = keeper.query(
-            "SELECT coalesce(call_id, response_id) FROM tool_calls UNION ALL SELECT prompt_id FROM guard_decisions"
+            "SELECT coalesce(call_id, response_id) FROM tool_calls "
+            "UNION ALL SELECT prompt_id FROM guard_decisions"
         )
         assert sorted(name for (name,) in found) == sorted(model)
     finally:

@@ -38,7 +38,9 @@ def test_transport_and_arrival_do_not_matter(otlp: Any) -> None:
 
 
 def test_a_log_record_and_its_bridged_span_are_one_call(otlp: Any) -> None:
-    (row,) = otlp.rows(otlp.spans(otlp.span(otlp.tool_call, time=otlp.noon - 4_000_000)), signal=Signal.TRACES)
+    (row,) = otlp.rows(
+        otlp.spans(otlp.span(otlp.tool_call, time=otlp.noon - 4_000_000)), signal=Signal.TRACES
+    )
     assert row["identity"] == _identity(otlp, otlp.tool_call)
 
 
@@ -84,7 +86,10 @@ class TestWithoutCallId:
 
     @staticmethod
     def bare(otlp: Any) -> dict[str, Any]:
-        return {k: v for k, v in otlp.tool_call.items() if k != "call_id"} | {"metadata": {"a": 1}, "x": [1, "b"]}
+        return {k: v for k, v in otlp.tool_call.items() if k != "call_id"} | {
+            "metadata": {"a": 1},
+            "x": [1, "b"],
+        }
 
     def test_order_of_attributes_observed_time_and_trace_do_not_matter(self, otlp: Any) -> None:
         sent = self.bare(otlp)
@@ -92,7 +97,9 @@ class TestWithoutCallId:
         for seed in range(5):
             shuffled = list(sent.items())
             random.Random(seed).shuffle(shuffled)
-            assert _identity(otlp, shuffled, observed_time_unix_nano=seed, trace_id=bytes([seed]) * 16) == same
+            assert (
+                _identity(otlp, shuffled, observed_time_unix_nano=seed, trace_id=bytes([seed]) * 16) == same
+            )
 
     @pytest.mark.parametrize(
         "change",
@@ -122,6 +129,8 @@ class TestWithoutCallId:
         assert _identity(otlp, self.bare(otlp) | {"y": otlp.unset}) == _identity(otlp, self.bare(otlp))
 
     def test_records_of_one_batch_have_the_identities_they_have_alone(self, otlp: Any) -> None:
-        sent = [self.bare(otlp) | {"n": n} if n % 2 else otlp.tool_call | {"call_id": f"c{n}"} for n in range(7)]
+        sent = [
+            self.bare(otlp) | {"n": n} if n % 2 else otlp.tool_call | {"call_id": f"c{n}"} for n in range(7)
+        ]
         together = otlp.rows(otlp.logs(*(otlp.log(each) for each in sent)))
         assert [row["identity"] for row in together] == [_identity(otlp, each) for each in sent]

@@ -28,7 +28,10 @@ def test_the_record_time_comes_first_and_keeps_its_nanoseconds(otlp: Any) -> Non
 
 def test_without_a_record_time_the_timestamp_then_the_observed_time_then_arrival(otlp: Any) -> None:
     observed = otlp.noon + 5_000_000_001
-    assert _times(otlp, 0, "2026-11-30T12:00:01.250Z", observed) == (otlp.noon + 1_250_000_000, "event_timestamp")
+    assert _times(otlp, 0, "2026-11-30T12:00:01.250Z", observed) == (
+        otlp.noon + 1_250_000_000,
+        "event_timestamp",
+    )
     assert _times(otlp, 0, None, observed) == (observed, "observed")
     assert _times(otlp, 0, None) == (otlp.arrival, "arrival")
 
@@ -51,9 +54,7 @@ def test_timestamps_may_have_zones_and_fractions(otlp: Any, text: str, seconds: 
     assert _times(otlp, 0, text) == (otlp.noon + round(seconds * 1_000_000_000), "event_timestamp")
 
 
-@pytest.mark.parametrize(
-    "impossible", [1, EARLIEST - 1, "arrival + a day + 1", 2**63 - 1, 2**63, 2**64 - 1]
-)
+@pytest.mark.parametrize("impossible", [1, EARLIEST - 1, "arrival + a day + 1", 2**63 - 1, 2**63, 2**64 - 1])
 def test_an_impossible_record_time_gives_way_to_a_possible_timestamp(otlp: Any, impossible: Any) -> None:
     time = otlp.arrival + DAY + 1 if isinstance(impossible, str) else impossible
     assert _times(otlp, time, otlp.noon_text) == (otlp.noon, "event_timestamp")
@@ -80,7 +81,9 @@ def test_impossible_times_are_counted_by_request_and_reject_nobody_else(otlp: An
     timestamp=st.sampled_from([None, "x", "2019-01-01T00:00:00Z", "2026-11-30T12:00:00.000Z"]),
     observed=st.sampled_from([0, 7, 1_796_040_000_000_000_001]),
 )
-def test_the_rule_in_words_gives_the_same(otlp: Any, record: int, timestamp: str | None, observed: int) -> None:
+def test_the_rule_in_words_gives_the_same(
+    otlp: Any, record: int, timestamp: str | None, observed: int
+) -> None:
     stamps = {"2019-01-01T00:00:00Z": 1_546_300_800 * 10**9, "2026-11-30T12:00:00.000Z": otlp.noon}
     stamp = stamps.get(timestamp or "", 0)
 

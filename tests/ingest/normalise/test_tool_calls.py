@@ -97,13 +97,18 @@ def test_execution_status_is_one_of_its_words_or_unknown(otlp: Any, sent: Any, k
 @pytest.mark.parametrize("status", ["success", "error", "cancelled"])
 def test_a_missing_execution_status_is_never_inferred(otlp: Any, status: str) -> None:
     row = otlp.call(
-        without=("execution_status",), status=status, success=status == "success", error_type="shell_execute_error"
+        without=("execution_status",),
+        status=status,
+        success=status == "success",
+        error_type="shell_execute_error",
     )
     assert (row["status"], row["execution_status"]) == (status, "unknown")
 
 
 def test_an_unset_value_is_an_absent_attribute(otlp: Any) -> None:
-    row = otlp.call(execution_status=otlp.unset, error_type=otlp.unset, source=otlp.unset, content_length=otlp.unset)
+    row = otlp.call(
+        execution_status=otlp.unset, error_type=otlp.unset, source=otlp.unset, content_length=otlp.unset
+    )
     assert row["execution_status"] == "unknown"
     assert (row["error_type"], row["source"], row["content_length"]) == (None, None, None)
 
@@ -134,8 +139,14 @@ def test_error_type_stands_only_beside_the_status_error(otlp: Any, attributes: A
         ({"function_name": ""}, "unknown_tool"),
         ({"function_name": " \t\n"}, "unknown_tool"),
         ({"function_name": 7}, "unknown_tool"),
-        ({"function_name": "my secret", "status": "error", "error_type": "tool_not_registered"}, "unregistered_tool"),
-        ({"function_name": "x", "status": "error", "error.type": " tool_not_registered "}, "unregistered_tool"),
+        (
+            {"function_name": "my secret", "status": "error", "error_type": "tool_not_registered"},
+            "unregistered_tool",
+        ),
+        (
+            {"function_name": "x", "status": "error", "error.type": " tool_not_registered "},
+            "unregistered_tool",
+        ),
         ({"function_name": "", "status": "error", "error_type": "tool_not_registered"}, "unknown_tool"),
         ({"function_name": "x", "status": "error", "error_type": "execution_denied"}, "x"),
     ],
@@ -149,7 +160,8 @@ def test_a_missing_function_name_is_unknown_tool(otlp: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"), [("native", "native"), ("mcp", "mcp"), ("MCP", "unknown"), ("", "unknown"), (3, "unknown")]
+    ("sent", "kept"),
+    [("native", "native"), ("mcp", "mcp"), ("MCP", "unknown"), ("", "unknown"), (3, "unknown")],
 )
 def test_tool_type(otlp: Any, sent: Any, kept: str) -> None:
     assert otlp.call(tool_type=sent)["tool_type"] == kept

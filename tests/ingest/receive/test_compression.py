@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 import zlib
+from collections.abc import Callable
 
 import pytest
 import zstandard
@@ -22,7 +23,7 @@ def _raw_deflate(body: bytes) -> bytes:
     return stream.compress(body) + stream.flush()
 
 
-COMPRESS = {
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
     "zstd": zstandard.ZstdCompressor().compress,

@@ -24,7 +24,9 @@ MIB = 1024 * 1024
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, service_class: Any) -> Iterator[Any]:
     """One service for all tests here; each test sends calls of its own."""
-    service = service_class(tmp_path_factory.mktemp("edge") / "data", only="ingest", TOOLGAUGE_MAX_REQUEST_BYTES="8MiB")
+    service = service_class(
+        tmp_path_factory.mktemp("edge") / "data", only="ingest", TOOLGAUGE_MAX_REQUEST_BYTES="8MiB"
+    )
     yield service
     service.kill()
 
@@ -73,7 +75,9 @@ def test_other_content_types_are_415(service: Any, body: bytes, content_type: st
     ("encoding", "compress"),
     [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstandard.ZstdCompressor().compress)],
 )
-def test_compressed_bodies(service: Any, body: bytes, encoding: str, compress: Callable[[bytes], bytes]) -> None:
+def test_compressed_bodies(
+    service: Any, body: bytes, encoding: str, compress: Callable[[bytes], bytes]
+) -> None:
     assert _stored(service.post("logs", compress(body), content_encoding=encoding)) == 1
     broken = service.post("logs", compress(body)[:-4], content_encoding=encoding)
     assert broken.status_code == 400
@@ -152,7 +156,10 @@ def test_the_size_limit_is_the_same_on_both_transports(service: Any, otlp: Any, 
         assert _stored(service.post("logs", body)) == 1
         assert service.export("logs", body) == b""
         return
-    for response in (service.post("logs", body), service.post("logs", gzip.compress(body), content_encoding="gzip")):
+    for response in (
+        service.post("logs", body),
+        service.post("logs", gzip.compress(body), content_encoding="gzip"),
+    ):
         assert response.status_code == 413
         assert "larger than 8388608 bytes" in Status.FromString(response.content).message
     with pytest.raises(grpc.RpcError) as caught:
@@ -164,12 +171,15 @@ def test_the_size_limit_is_the_same_on_both_transports(service: Any, otlp: Any, 
 def test_a_client_that_goes_away_half_way_harms_nobody(service: Any, body: bytes) -> None:
     host, port = service.endpoints["http"].split(":")
     with socket.create_connection((host, int(port))) as connection:
-        head = "POST /v1/logs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Length: 999\r\n\r\n"
+        head = "POST /v1/logs HTTP/1.1\r\nHost: x\r\n"
+        head += "Content-Type: application/x-protobuf\r\nContent-Length: 999\r\n\r\n"
         connection.sendall(head.encode() + body[:10])
     assert _stored(service.post("logs", body)) == 1
 
 
-@pytest.mark.parametrize("noise", [b"\x00" * 64, b"GET / HTTP/9\r\n\r\n", b"\x16\x03\x01\x02\x00" + b"x" * 600])
+@pytest.mark.parametrize(
+    "noise", [b"\x00" * 64, b"GET / HTTP/9\r\n\r\n", b"\x16\x03\x01\x02\x00" + b"x" * 600]
+)
 @pytest.mark.parametrize("port", ["http", "grpc"])
 def test_noise_on_a_port_harms_nobody(service: Any, body: bytes, noise: bytes, port: str) -> None:
     host, number = service.endpoints[port].split(":")
@@ -230,7 +240,9 @@ def test_a_store_in_trouble_is_503_and_unavailable_for_the_whole_request(
 def _mount_small(folder: Path) -> bool:
     import subprocess
 
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)], capture_output=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)], capture_output=True
+    )
     return done.returncode == 0
 
 
