@@ -66,6 +66,9 @@ class Reader:
         for attempt in range(ATTEMPTS):
             try:
                 return self._answer(sql, parameters)
+            except RuntimeError as error:
+                # What the engine makes of Ctrl-C.
+                raise (KeyboardInterrupt if str(error) == "Query interrupted" else error) from error
             except (duckdb.Error, OSError, pa.ArrowException) as error:
                 # Arrow reports what happens while rows are fetched as errors of its own, or as OSError.
                 lost = self._snapshot.lost_segments() if self._snapshot else []

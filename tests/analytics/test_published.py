@@ -121,6 +121,21 @@ def test_a_job_is_tried_again_when_segments_were_merged(folder: EventFolder) -> 
     assert len(seen) == 2
 
 
+def test_a_segment_that_vanishes_while_it_is_decoded_is_not_called_damaged(folder: EventFolder) -> None:
+    three_commits(folder)
+    tried = 0
+
+    def job(published: Published) -> int:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            folder.merge(DAY)
+            raise pl.exceptions.ComputeError("parquet: the file ended early")
+        return count(published)
+
+    assert on_published(folder.directory, job) == 4
+
+
 def test_a_job_is_not_tried_for_ever(folder: EventFolder) -> None:
     folder.publish(folder.call("2026-11-03T10:00"))
     tried = 0

@@ -393,6 +393,24 @@ def test_a_failed_refresh_leaves_the_results_and_no_draft(
     assert refresh(folder.directory).computed_through == 2
 
 
+def test_sound_results_are_not_set_aside_when_new_ones_cannot_be_written(
+    folder: EventFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.publish(folder.call("2026-11-03T10:05"))
+    refresh(folder.directory)
+    before = folder.directory.results.read_bytes()
+    folder.publish(folder.call("2026-11-03T10:06"))
+
+    def no_space(*_: object) -> None:
+        raise duckdb.IOException("could not write to the file: no space left on device")
+
+    monkeypatch.setattr("analytics.results_draft.sync", no_space)
+    with pytest.raises(ResultsNotWrittenError, match="no space left"):
+        refresh(folder.directory)
+    assert folder.directory.results.read_bytes() == before
+    assert sorted(os.listdir(folder.directory.results_folder)) == ["results.duckdb", "results.lock"]
+
+
 def test_readers_keep_what_they_opened(folder: EventFolder) -> None:
     folder.publish(folder.call("2026-11-03T10:05"))
     refresh(folder.directory)
