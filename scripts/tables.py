@@ -20,13 +20,8 @@ undefined. `toolgauge sql` reads all of them.
 
 def render() -> str:
     """The whole page."""
-    parts = [
-        _HEAD,
-        "## Events\n\n",
-        *map(_dataset, EVENT_DATASETS),
-        "## Results\n\n",
-        *map(_dataset, RESULT_DATASETS),
-    ]
+    events, results = map(_dataset, EVENT_DATASETS), map(_dataset, RESULT_DATASETS)
+    parts = [_HEAD, "## Events\n\n", *events, "## Results\n\n", *results]
     return "".join(parts).rstrip() + "\n"
 
 

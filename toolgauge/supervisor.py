@@ -154,7 +154,9 @@ def end_with_supervisor() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        # Not through sys.stdin, whose lock the interpreter would want at its end.
+        while os.read(0, 1024):
+            pass
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()
