@@ -12,8 +12,8 @@ from sli.schemas import EVENT_DATASETS, RESULT_DATASETS, Dataset
 _HEAD = """\
 # Tables
 
-Names of tables and columns are public. Times are `timestamp with time zone`, in UTC; rates are null where they are
-undefined. `toolgauge sql` reads all of them.
+Names of tables and columns are public. Times are `timestamp with time zone`, in UTC; rates are null where
+they are undefined. `toolgauge sql` reads all of them.
 
 """
 

@@ -15,7 +15,7 @@ from ingest.decode.wire import Signal
 from ingest.exceptions import NotTelemetry
 from ingest.keep.writer import Encoding
 
-LOGS = {"resourceLogs": [{"scopeLogs": [{"logRecords": []}]}]}
+LOGS: dict[str, Any] = {"resourceLogs": [{"scopeLogs": [{"logRecords": []}]}]}
 
 
 def _write(path: Path, content: bytes) -> Path:
