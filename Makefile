@@ -1,4 +1,4 @@
-# ARGS is handed on to the program that a target starts: make run ARGS=--demo, make test ARGS=tests/sli
+# ARGS is handed on to the program that a target starts: make run ARGS="--http-port 14318", make test ARGS=tests/sli
 ARGS ?=
 # Only `make lock` needs uv.
 UV ?= uv
@@ -12,7 +12,7 @@ LOCK = $(UV) pip compile --quiet pyproject.toml --group build --universal --pyth
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
 
-run: runtime-environment ## start the service on an embedded store, on loopback (ARGS=--demo: with data in it)
+run: runtime-environment ## start the service on an embedded store, on loopback (ARGS: for toolgauge serve)
 	@.venv/bin/toolgauge serve $(ARGS)
 
 test: lint ## lint, then run all tests (ARGS: for pytest)

@@ -14,8 +14,8 @@ import grpc
 import httpx
 import pytest
 
-KILLS = 6
-REQUESTS = 400
+KILLS = 5
+REQUESTS = 240
 PER_REQUEST = 25
 
 
