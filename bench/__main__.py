@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -44,13 +45,14 @@ def main() -> None:
     )
     parser.add_argument("--format", choices=("table", "json"), default="table")
     options = parser.parse_args()
-    measurements = [*decode_to_commit(options.requests), *over_the_network(options.requests)]
+    measurements = []
+    for measured in chain(decode_to_commit(options.requests), over_the_network(options.requests)):
+        measurements.append(asdict(measured))
+        if options.format == "table":
+            what, value = measured.what, f"{measured.value:,.2f}"
+            print(f"{what:<48} {value:>12} {measured.unit:<10} target {measured.target}", flush=True)
     if options.format == "json":
-        print(json.dumps([asdict(each) for each in measurements], indent=1))
-        return
-    width = max(len(each.what) for each in measurements)
-    for each in measurements:
-        print(f"{each.what:<{width}}  {each.value:>12,.2f} {each.unit:<10} target {each.target}")
+        print(json.dumps(measurements, indent=1))
 
 
 def decode_to_commit(requests: int) -> Iterator[Measurement]:

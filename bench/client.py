@@ -39,7 +39,9 @@ def main() -> None:
             send(body)
             latencies.append(time.perf_counter() - started)
 
-    senders = [_http(address) if transport == "http" else _grpc(address) for _ in range(connections)]
+    senders = [
+        _http(address) if transport == "http" else _grpc(address, number) for number in range(connections)
+    ]
     threads = [threading.Thread(target=work, args=(send,)) for send in senders]
     started = time.perf_counter()
     for thread in threads:
@@ -74,9 +76,9 @@ def _http(address: str) -> Callable[[bytes], None]:
     return send
 
 
-def _grpc(address: str) -> Callable[[bytes], None]:
+def _grpc(address: str, number: int) -> Callable[[bytes], None]:
     # Channels with equal options share a connection; a number of its own keeps them apart.
-    channel = grpc.insecure_channel(address, [("toolgauge.connection", id(object()))])
+    channel = grpc.insecure_channel(address, [("toolgauge.connection", number)])
     export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
 
     def send(body: bytes) -> None:
