@@ -82,7 +82,9 @@ def settle_times(
     choice = np.where(~is_possible & possible[1], 1, choice)
     unix_nano = clocks[choice, events]
 
-    stamped = possible[:2]
+    # Whether a time is too far ahead depends on the receiver's clock, which was another at another delivery:
+    # the same event may be stored under either of the producer's clocks.
+    stamped = (clocks[:2] >= EARLIEST_UNIX_NANO) & (clocks[:2] < _BEYOND_THE_COLUMN)
     return EventTimes(
         unix_nano=unix_nano,
         source=pa.DictionaryArray.from_arrays(arrow(choice.astype(np.int8)), words(tuple(TimeSource))).cast(

@@ -85,6 +85,14 @@ def test_a_time_that_becomes_possible_later_does_not_make_a_second_event(otlp: A
     assert keeper.query("SELECT time_source FROM tool_calls") == [("event_timestamp",)]
 
 
+def test_a_receivers_clock_that_goes_back_does_not_make_a_second_event(otlp: Any, keeper: Any) -> None:
+    day = 86_400 * 10**9
+    body = otlp.logs(otlp.log(otlp.tool_call, time=otlp.noon + 2 * day))
+    assert keeper.keep(body, arrival=otlp.arrival + 3 * day) == [Outcome(stored=1)]
+    assert keeper.keep(body) == [Outcome(duplicates=1)]
+    assert keeper.query("SELECT time_source FROM tool_calls") == [("record",)]
+
+
 def test_a_malformed_request_is_refused_alone(otlp: Any, keeper: Any) -> None:
     good, bad = keeper.call_body(otlp, range(2)), b"\xff\xff\xff"
     outcomes = keeper.keep(good, bad, keeper.call_body(otlp, range(2, 4)))
