@@ -53,10 +53,15 @@ def test_sli_by_day_is_in_the_order_of_time_environment_and_version(
         ("2026-11-30", "internal", "0.10.0"),
         ("2026-11-30", "staging", "0.24.4"),
     ]
-    assert list(found[0]) == [name for name in SLI_DAILY.names if name != "version_order"]
+    assert list(found[0]) == [*(name for name in SLI_DAILY.names if name != "version_order"), "note"]
     assert found[0]["time"] == "2026-11-29T00:00:00Z"
     assert (found[2]["error"], found[2]["failure_rate"]) == (1, 1.0)
     assert found[3]["failure_rate"] is None
+    assert [row["note"] for row in found] == ["no failure seen"] * 2 + [
+        None,
+        "no executed calls",
+        "no failure seen",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def sli(
 ) -> None:
     """The execution-failure rate of tool calls: error / (success + error), by environment and version.
 
-    A rate without executed calls is null. Days and hours are UTC.
+    A rate without executed calls is null; of a rate of 0, look at its upper bound. Days and hours are UTC.
 
     \b
     Examples:
@@ -84,6 +84,10 @@ def sli(
         raise EmptyPeriod
     query, parameters = question(_TABLES[by], environment, version, first, end)
     write_rows(read(settings, query, parameters, wait=not no_wait), format)
+
+
+# A bare zero looks like proof; its upper bound beside it says how little it may be.
+_NOTE = "CASE WHEN executed = 0 THEN 'no executed calls' WHEN error = 0 THEN 'no failure seen' END AS note"
 
 
 def question(
@@ -114,7 +118,7 @@ def question(
     columns = [name for name in table.names if name != "version_order"]
     split = [name for name in ("tool_type", "function_name") if name in columns]
     order = ", ".join(["time", "environment", "version_order", *split])
-    return f"SELECT {', '.join(columns)} FROM {table.name} {where}ORDER BY {order}", parameters
+    return f"SELECT {', '.join(columns)}, {_NOTE} FROM {table.name} {where}ORDER BY {order}", parameters
 
 
 def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
