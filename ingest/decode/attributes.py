@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.decode.vectors import arrow, booleans, constant, words
+from ingest.decode.vectors import NO_NUMBER, arrow, booleans, constant, words
 from ingest.decode.wire import VALUE_KINDS
 
 Index = npt.NDArray[np.int32]
@@ -135,5 +135,6 @@ class AttributeColumn:
 
     @property
     def number(self) -> pa.DoubleArray:
-        """Int and double values as doubles; null where there is neither."""
-        return pc.coalesce(self._take("double_value"), self.integer.cast(pa.float64(), safe=False))
+        """Int and double values as doubles; null where there is neither, or no finite one."""
+        number = pc.coalesce(self._take("double_value"), self.integer.cast(pa.float64(), safe=False))
+        return pc.if_else(pc.is_finite(number), number, NO_NUMBER)

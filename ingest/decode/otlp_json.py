@@ -44,6 +44,9 @@ def json_to_wire(signal: Signal, body: bytes) -> bytes:
     Raises:
         MalformedBody: it is not JSON, or a field is not of its type; the reason names the field.
     """
+    if not body:
+        # An empty body is an empty request in protobuf, and clients mean the same by it here.
+        return b""
     try:
         tree = orjson.loads(body)
     except orjson.JSONDecodeError as error:

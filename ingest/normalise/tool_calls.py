@@ -74,7 +74,7 @@ def tool_call_columns(
         "call_id": call_id,
         "parent_call_id": not_empty(found["parent_call_id"].text),
         "response_id": not_empty(found["response_id"].text),
-        "function_name": _function_names(found["function_name"].text, sent_error_type),
+        "function_name": _function_names(found),
         "tool_type": one_of(found["tool_type"].text, ToolType, ToolType.UNKNOWN.value),
         "status": status,
         "execution_status": execution_status,
@@ -91,13 +91,18 @@ def tool_call_columns(
     }
 
 
-def _function_names(sent: pa.StringArray, error_type: pa.StringArray) -> pa.StringArray:
+def _function_names(found: dict[str, AttributeColumn]) -> pa.StringArray:
     """The tool's name, unless the model invented it: then the text is nobody's name but a leak."""
+    sent = found["function_name"].text
     known = pc.if_else(pc.is_null(trimmed(sent)), constant(UNKNOWN_TOOL), sent)
-    invented = pc.fill_null(pc.equal(error_type, constant(TOOL_NOT_REGISTERED)), constant(False))
-    return pc.if_else(
-        pc.and_(invented, pc.not_equal(known, constant(UNKNOWN_TOOL))), constant(UNREGISTERED_TOOL), known
-    )
+    # Either attribute may say so: where they differ, no invented text slips through.
+    invented = pc.or_(*(_says_not_registered(found[name].text) for name in ("error_type", "error.type")))
+    named = pc.not_equal(known, constant(UNKNOWN_TOOL))
+    return pc.if_else(pc.and_(invented, named), constant(UNREGISTERED_TOOL), known)
+
+
+def _says_not_registered(error_type: pa.StringArray) -> pa.BooleanArray:
+    return pc.fill_null(pc.equal(trimmed(error_type), constant(TOOL_NOT_REGISTERED)), constant(False))
 
 
 def _violations(status: pa.StringArray, execution_status: pa.StringArray) -> pa.BooleanArray:

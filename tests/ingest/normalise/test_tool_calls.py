@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -147,6 +148,15 @@ def test_error_type_stands_only_beside_the_status_error(otlp: Any, attributes: A
             {"function_name": "x", "status": "error", "error.type": " tool_not_registered "},
             "unregistered_tool",
         ),
+        (
+            {
+                "function_name": "x",
+                "status": "error",
+                "error_type": "a",
+                "error.type": "tool_not_registered",
+            },
+            "unregistered_tool",
+        ),
         ({"function_name": "", "status": "error", "error_type": "tool_not_registered"}, "unknown_tool"),
         ({"function_name": "x", "status": "error", "error_type": "execution_denied"}, "x"),
     ],
@@ -210,7 +220,17 @@ def test_ids_that_are_empty_or_missing_are_null(otlp: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"), [(1200, 1200.0), (12.5, 12.5), ("1200", None), (True, None), (0, 0.0), (-1, -1.0)]
+    ("sent", "kept"),
+    [
+        (1200, 1200.0),
+        (12.5, 12.5),
+        ("1200", None),
+        (True, None),
+        (0, 0.0),
+        (-1, -1.0),
+        (math.nan, None),
+        (math.inf, None),
+    ],
 )
 def test_duration_is_a_number(otlp: Any, sent: Any, kept: float | None) -> None:
     assert otlp.call(duration_ms=sent)["duration_ms"] == kept
