@@ -48,6 +48,8 @@ def run(configuration: IngestConfiguration, on_ready: Callable[[dict[str, str]],
     directory = DataDirectory(configuration.data_dir)
     with ExitStack() as stack:
         stack.enter_context(IngestLock(directory))
+        # Whoever held the lock before may have left its addresses.
+        directory.endpoints.unlink(missing_ok=True)
         owner_key = load_or_make_key(directory.owner_key)
         http_socket = stack.enter_context(_listen(configuration.host, configuration.http_port))
         store = Store(directory.store)

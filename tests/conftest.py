@@ -179,6 +179,8 @@ def fixtures() -> Path:
 class Service:
     """A real service in processes of its own, on free ports."""
 
+    transport_error = httpx.TransportError
+
     def __init__(self, data_dir: Path, *arguments: str, only: str | None = None, **environment: str) -> None:
         self.data_dir = data_dir
         self.log = data_dir.parent / f"{data_dir.name}.log"

@@ -21,6 +21,7 @@ from typing import IO
 import structlog
 
 from sli.data_directory import DataDirectory
+from toolgauge.freshness import is_locked
 
 HALVES = ("ingest", "query")
 
@@ -66,11 +67,13 @@ class Supervisor:
         """Run until SIGINT or SIGTERM; a second one ends at once. Returns the exit status."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        # A script that waits for the addresses must not find those of the run before.
-        self._directory.endpoints.unlink(missing_ok=True)
+        # A script that waits for the addresses must not find those of the run before; those of a service
+        # that runs are none of ours to remove.
+        if not is_locked(self._directory.ingest_lock):
+            self._directory.endpoints.unlink(missing_ok=True)
         for half in HALVES:
             self._start(half, {})
-        told = False
+        told = written = False
         pauses = dict.fromkeys(HALVES, _FIRST_PAUSE_SECONDS)
         try:
             while not self._signals:
@@ -82,16 +85,20 @@ class Supervisor:
                             # It said itself what is wrong; starting it again would say it again.
                             return status if status > 0 else 1
                         pauses[half] = self._restart(child, status, pauses[half])
-                if not told and all(child.ready for child in self._children.values()):
-                    told = True
+                        written = False
+                if not written and all(child.ready for child in self._children.values()):
                     addresses = self._addresses()
                     _write_endpoints(self._directory, addresses)
-                    self._on_ready(addresses)
+                    if not told:
+                        self._on_ready(addresses)
+                    told = written = True
                 with self._changed:
                     self._changed.wait(0.1)
             return 0
         finally:
             self._stop()
+            if told:
+                self._directory.endpoints.unlink(missing_ok=True)
 
     def _on_signal(self, number: int, frame: object) -> None:
         self._signals += 1
@@ -141,7 +148,6 @@ class Supervisor:
             if child is not None and child.process.poll() is None:
                 child.process.send_signal(signal.SIGTERM)
                 child.process.wait()
-        self._directory.endpoints.unlink(missing_ok=True)
 
 
 def tell_ready(addresses: dict[str, str]) -> None:
