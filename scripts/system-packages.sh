@@ -5,6 +5,9 @@ set -eu
 
 # One a line: the package, then the group of tests that needs it.
 needed='
+curl the examples of the README
+mount full and read-only disks
+procps the two halves of the service
 '
 
 missing=$(printf '%s\n' "$needed" | while read -r package tests; do

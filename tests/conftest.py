@@ -16,7 +16,7 @@ import grpc
 import httpx
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import (
@@ -35,7 +35,7 @@ from ingest.decode.wire import Signal
 from ingest.normalise.events import Events, normalise
 
 # How long an example takes says nothing about the code while other tests run beside it.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -139,11 +138,9 @@ def test_sql_has_limits(toolgauge: Run, published: EventFolder) -> None:
     done = toolgauge("sql", "FROM range(11)", TOOLGAUGE_QUERY_MAX_ROWS="10")
     assert done.returncode == 1
     assert "more than 10 rows" in done.stderr
-    started = time.monotonic()
     done = toolgauge("sql", "SELECT sleep_ms(60000)", TOOLGAUGE_QUERY_TIMEOUT_SECONDS="0.2")
     assert done.returncode == 1
     assert "longer than 0.2 s" in done.stderr
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize("command", [("sli",), ("sql", "SELECT 1"), ("refresh",), ("rebuild",), ("doctor",)])
@@ -219,10 +216,8 @@ def test_wrong_usage(toolgauge: Run, arguments: tuple[str, ...]) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_help_is_quick_and_names_every_command(program: Run) -> None:
-    started = time.monotonic()
+def test_help_names_every_command(program: Run) -> None:
     done = program("--help")
-    assert time.monotonic() - started < 3  # it takes 0.3 s; others may be using the machine
     assert done.returncode == 0
     assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
 

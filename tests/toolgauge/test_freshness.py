@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,9 +56,7 @@ def test_a_service_that_takes_no_more_is_asked_as_well(folder: EventFolder, note
 def test_patience_ends(folder: EventFolder, notes: list[str]) -> None:
     folder.publish(folder.call("2026-11-30T10:00"))
     with service(folder.directory, {"ready": True, "committed": 5}):
-        started = time.monotonic()
         wait_until_published(folder.directory, notes.append, patience_seconds=0.2)
-        assert time.monotonic() - started < 2
     assert notes == ["commits 2 to 5 are not published yet and not shown"]
 
 
