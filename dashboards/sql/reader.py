@@ -76,8 +76,10 @@ class Reader:
                     raise self._failure(error) from error
             self.close()
             time.sleep(attempt * _PAUSE_SECONDS)
-        missing = Snapshot(self._directory).lost_segments()
-        raise SegmentsMissing(missing) if missing else EventsBusy(ATTEMPTS)
+        newest = Snapshot(self._directory)
+        missing = newest.lost_segments()
+        # Only what the manifest still lists after the look is really missing.
+        raise SegmentsMissing(missing) if missing and newest.is_current() else EventsBusy(ATTEMPTS)
 
     def close(self) -> None:
         """Let go of the files; the next query opens them again."""
