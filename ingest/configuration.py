@@ -17,10 +17,10 @@ class IngestConfiguration:
         owner_attribute: resource attribute that names the owner.
         max_request_bytes: largest request after decompression. 64 MiB, as the OpenTelemetry collector's
             HTTP receiver would take; gRPC's own default of 4 MiB makes whole batches vanish.
-        queue_bytes: how much may wait to be written; with the largest group that is being written this
-            bounds the memory.
-        queue_wait_seconds: how long a request may wait for room before it is refused. Well under the
-            10 s after which the producer's exporter gives up.
+        queue_bytes: how much may wait to be written; this, one largest request, and the group that is
+            being written bound the memory.
+        queue_wait_seconds: how long a request may wait for room before it is refused. Over gRPC a refused
+            batch never comes again, so nearly all of the 10 s after which the producer's exporter gives up.
         publish_interval_seconds: how far the published segments may be behind.
     """
 
@@ -31,5 +31,5 @@ class IngestConfiguration:
     owner_attribute: str = "owner.id"
     max_request_bytes: int = 64 * 1024 * 1024
     queue_bytes: int = 128 * 1024 * 1024
-    queue_wait_seconds: float = 5.0
+    queue_wait_seconds: float = 8.0
     publish_interval_seconds: float = 1.0

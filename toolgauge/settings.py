@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     max_request_bytes: Size = Field(64 * 2**20, description="largest request, after decompression")
     queue_bytes: Size = Field(128 * 2**20, description="how much may wait to be written")
     queue_wait_seconds: float = Field(
-        5.0, ge=0, allow_inf_nan=False, description="how long a request may wait for room in the queue"
+        8.0, ge=0, allow_inf_nan=False, description="how long a request may wait for room in the queue"
     )
     publish_interval_seconds: Seconds = Field(1.0, description="how far the published events may be behind")
     refresh_interval_seconds: Seconds = Field(1.0, description="how far the results may be behind these")

@@ -47,11 +47,9 @@ def _export(
 ) -> Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[bytes]]:
     async def export(body: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         try:
-            await receiver.admission.take(len(body))
-            try:
+            with receiver.admission.room() as room:
+                await room.grow(len(body))
                 outcome = await receiver.keep(signal, Encoding.PROTOBUF, body, "grpc")
-            finally:
-                receiver.admission.give_back(len(body))
         except IngestError as error:
             receiver.count_result(signal, "grpc", type(error).__name__)
             details = status_message(error).SerializeToString()

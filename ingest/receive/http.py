@@ -22,6 +22,7 @@ from ingest.exceptions import (
 )
 from ingest.keep.writer import Encoding, Outcome
 from ingest.receive import responses
+from ingest.receive.admission import Room
 from ingest.receive.compression import inflate
 from ingest.receive.receiver import Receiver
 from ingest.receive.statuses import answer_to
@@ -106,29 +107,42 @@ def _encoding(request: Request) -> Encoding:
 async def _keep(
     request: Request, signal: Signal, encoding: Encoding, receiver: Receiver, limit: int
 ) -> Outcome:
-    taken = 0
-    try:
-        chunks = []
-        async for chunk in request.stream():
-            if taken + len(chunk) > limit:
-                raise TooLarge(limit)
-            await receiver.admission.take(len(chunk))
-            taken += len(chunk)
-            chunks.append(chunk)
-        body = b"".join(chunks)
-        chunks.clear()
+    with receiver.admission.room() as room:
+        announced = _announced_length(request)
+        if announced > limit:
+            raise TooLarge(limit)
+        if announced:
+            # Room for all of it at once, so that what is read half can always be read whole.
+            await room.grow(announced)
+        body = await _read(request, room, limit)
         content_encoding = request.headers.get("content-encoding", "")
         if content_encoding and len(body) > _INFLATE_ASIDE_BYTES:
             content = await asyncio.to_thread(inflate, body, content_encoding, limit)
         else:
             content = inflate(body, content_encoding, limit)
-        if len(content) > taken:
-            await receiver.admission.take(len(content) - taken)
-            taken = len(content)
+        if len(content) > room.size:
+            await room.grow(len(content) - room.size)
         return await receiver.keep(signal, encoding, content, "http")
-    finally:
-        if taken:
-            receiver.admission.give_back(taken)
+
+
+def _announced_length(request: Request) -> int:
+    """The Content-Length; 0 where the body comes in chunks."""
+    text = request.headers.get("content-length", "0")
+    return int(text) if text.isdecimal() else 0
+
+
+async def _read(request: Request, room: Room, limit: int) -> bytes:
+    """The whole body; what was not announced takes its room as it comes."""
+    chunks = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(limit)
+        if size > room.size:
+            await room.grow(size - room.size)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _failure(error: IngestError, encoding: Encoding) -> Response:
