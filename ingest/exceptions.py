@@ -72,15 +72,29 @@ class TooLarge(BadRequest):
     """The body is larger than the limit, after inflating.
 
     Attributes:
-        limit: in bytes.
+        limit: the most that is taken.
+        unit: of what.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, unit: str = "bytes") -> None:
+        setting = ", or raise max_request_bytes" if unit == "bytes" else ""
         super().__init__(
-            f"the request is larger than {limit} bytes after decompression; "
-            "send smaller batches, or raise max_request_bytes"
+            f"the request is larger than {limit} {unit} after decompression; send smaller batches{setting}"
         )
         self.limit = limit
+        self.unit = unit
+
+
+class TooSlow(BadRequest):
+    """The body did not come in time.
+
+    Attributes:
+        seconds: how long nothing of it came.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"nothing of the body came for {seconds:g} seconds; nothing of it is kept")
+        self.seconds = seconds
 
 
 class UnknownSignal(BadRequest):

@@ -28,8 +28,8 @@ from ingest.receive.http import http_application
 from ingest.receive.receiver import Receiver
 from sli.data_directory import DataDirectory
 
-# How long answers to requests that were accepted may take at the end.
-DRAIN_SECONDS = 20.0
+# How long answers to accepted requests may take at the end; less than a successor waits for the lock.
+DRAIN_SECONDS = 8.0
 # Sockets that wait to be accepted: agents start in crowds.
 _BACKLOG = 1024
 

@@ -60,13 +60,18 @@ class Rejection(StrEnum):
 
     IMPOSSIBLE_TIME = "impossible_time"
     WRONG_TYPE = "wrong_type"
+    TOO_LONG = "too_long"
 
+
+# Names and ids are short; a kept text of any length would let one record fill memory and disk.
+LONGEST_TEXT = 4096
 
 REJECTION_MEANING = {
     Rejection.IMPOSSIBLE_TIME: (
         "neither the record's time nor event.timestamp lies between 2020-01-01 and one day after arrival"
     ),
     Rejection.WRONG_TYPE: "session.id, prompt_id or call_id is not a string",
+    Rejection.TOO_LONG: f"a text that would be kept has more than {LONGEST_TEXT} bytes",
 }
 
 # A missing environment and a missing version are groups of their own, shown but never judged.

@@ -105,6 +105,7 @@ class Supervisor:
         if self._signals > 1:
             for child in self._children.values():
                 child.process.send_signal(signal.SIGTERM)
+            self._directory.endpoints.unlink(missing_ok=True)
             os._exit(130)
 
     def _start(self, half: str, addresses: dict[str, str]) -> None:
@@ -133,7 +134,9 @@ class Supervisor:
         if time.monotonic() - child.started > _HEALTHY_SECONDS:
             pause = _FIRST_PAUSE_SECONDS
         self._log.error("half_died", half=child.half, status=status, restart_in_seconds=pause)
-        time.sleep(pause)
+        until = time.monotonic() + pause
+        while time.monotonic() < until and not self._signals:
+            time.sleep(0.05)
         if not self._signals:
             self._start(child.half, child.addresses)
         return min(pause * 2, _LONGEST_PAUSE_SECONDS)

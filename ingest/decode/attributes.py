@@ -92,6 +92,11 @@ class Attributes:
             columns[key] = AttributeColumn(where, self.values)
         return columns
 
+    def longer_than(self, size: int) -> npt.NDArray[np.bool_]:
+        """For each attribute, whether it is a string of more than `size` bytes."""
+        lengths = pc.binary_length(self.values["string_value"])
+        return booleans(pc.fill_null(pc.greater(lengths, constant(size)), constant(False)))
+
     def unlisted(self, listed: Iterable[str]) -> tuple[Index, pa.StringArray]:
         """The attributes whose key is not among `listed`: their holders, and their keys."""
         strange = pc.invert(pc.is_in(self.key, value_set=words(tuple(listed))))
@@ -110,6 +115,11 @@ class AttributeColumn:
 
     where: Index
     values: dict[str, pa.Array]
+
+    def is_one_of(self, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Whether the holder's value is one of the attributes that are marked in the long table."""
+        is_marked: npt.NDArray[np.bool_] = np.append(marked, False)[self.where]
+        return self.present & is_marked
 
     def at(self, holders: npt.NDArray[np.integer]) -> AttributeColumn:
         """The same for a selection of holders."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -19,12 +20,16 @@ from google.protobuf import message_factory
 from opentelemetry.proto.common.v1 import common_pb2
 
 from ingest.decode.wire import Signal, request_descriptor
-from ingest.exceptions import MalformedBody
+from ingest.exceptions import MalformedBody, TooLarge
 
 _INT64 = range(-(2**63), 2**63)
 _FIXED64 = range(2**64)
 # Deeper nesting than any agent's telemetry has; it bounds the recursion.
 _DEEPEST_VALUE = 32
+# Small objects cost a hundred times their text in memory. 40 000 full tool calls are 1.4 million objects.
+_MOST_OBJECTS = 2_000_000
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*", re.ASCII)
 
 _OUTER_NAMES = {
     Signal.LOGS: ("resourceLogs", "scopeLogs", "logRecords"),
@@ -47,6 +52,8 @@ def json_to_wire(signal: Signal, body: bytes) -> bytes:
     if not body:
         # An empty body is an empty request in protobuf, and clients mean the same by it here.
         return b""
+    if body.count(b"{") > _MOST_OBJECTS:
+        raise TooLarge(_MOST_OBJECTS, "JSON objects")
     try:
         tree = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -115,10 +122,10 @@ def _text(node: Any) -> str:
 
 def _integer(allowed: range) -> Callable[[Any], int]:
     def read(node: Any) -> int:
-        try:
-            number = int(node, 10) if isinstance(node, str) else node
-        except ValueError:
-            number = None
+        number = node
+        if isinstance(node, str):
+            # At most 20 digits: longer ones are no 64-bit integers, and take long to convert.
+            number = int(node) if len(node) <= 20 and _INTEGER.fullmatch(node) else None
         if isinstance(number, float) and number.is_integer():
             number = int(number)
         if isinstance(number, bool) or not isinstance(number, int) or number not in allowed:
@@ -137,7 +144,8 @@ def _double(node: Any) -> float:
         number = float(node) if isinstance(node, str | int | float) and not isinstance(node, bool) else None
     except (ValueError, OverflowError):
         number = None
-    if number is None or (isinstance(node, str) and math.isinf(number) and "Infinity" not in node):
+    odd = isinstance(node, str) and ("_" in node or not node.isascii() or node != node.strip())
+    if number is None or odd or (isinstance(node, str) and math.isinf(number) and "Infinity" not in node):
         raise _WrongField("a number")
     return number
 
@@ -160,12 +168,9 @@ def _hex_id(digits: int) -> Callable[[Any], bytes]:
         text = _text(node)
         if not text:
             return b""
-        try:
-            if len(text) != digits:
-                raise ValueError
-            return bytes.fromhex(text)
-        except ValueError as error:
-            raise _WrongField(f"{digits} hexadecimal digits") from error
+        if len(text) != digits or not _HEXADECIMAL.fullmatch(text):
+            raise _WrongField(f"{digits} hexadecimal digits")
+        return bytes.fromhex(text)
 
     return read
 

@@ -42,6 +42,7 @@ class Store:
         """
         self.path = path
         self._opening = threading.Lock()
+        self._broken = False
         self._connection = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -57,6 +58,9 @@ class Store:
             connection.execute(f"ATTACH '{quoted}' AS store (STORAGE_VERSION '{_STORAGE_VERSION}')")
             connection.execute("USE store")
             self.id = self._ensure_schema(connection)
+            self._holds_unstamped = {
+                dataset.name for dataset in EVENT_DATASETS if _holds_unstamped(connection, dataset)
+            }
             self._last_commit = max(_last_commit(connection, dataset) for dataset in EVENT_DATASETS)
         except duckdb.Error as error:
             connection.close()
@@ -108,6 +112,7 @@ class Store:
             StoreUnavailable: nothing of it is stored.
         """
         stored = np.zeros(requests, dtype=np.int64)
+        self._reopen_if_broken()
         try:
             self._connection.execute("BEGIN")
             for batch in batches:
@@ -115,8 +120,11 @@ class Store:
                     stored += self._insert_part(batch.dataset, part, requests)
             self._connection.execute("COMMIT")
         except duckdb.Error as error:
-            self._reopen()
+            self._recover()
             raise StoreUnavailable(_first_line(error)) from error
+        except Exception:
+            self._recover()
+            raise
         if stored.any():
             self._last_commit += 1
         return stored
@@ -124,10 +132,13 @@ class Store:
     def _insert_part(self, dataset: str, part: _Part, requests: int) -> npt.NDArray[np.int64]:
         positions = arrow(np.arange(len(part.table), dtype=np.int32))
         self._connection.register("arriving", part.table.append_column("position", positions))
-        # The bounds are literals, so that the scan skips what lies outside of them.
-        within = (
-            f"AND stored.time_unix_nano BETWEEN {part.earliest} AND {part.latest}" if part.bounded else ""
-        )
+        where = "true"
+        if part.bounded:
+            # The bounds are literals, so that the scan skips what lies outside of them.
+            where = f"stored.time_unix_nano BETWEEN {part.earliest} AND {part.latest}"
+            if dataset in self._holds_unstamped:
+                # A copy without a time of the producer's may lie anywhere; most stores hold none.
+                where = f"({where} OR NOT stored.{_IS_STAMPED})"
         fresh = self._connection.sql(
             f"""
             SELECT arriving.position
@@ -136,7 +147,7 @@ class Store:
                 FROM arriving GROUP BY ALL
             ) AS arriving
             WHERE NOT EXISTS (
-                FROM {dataset} AS stored WHERE stored.event_id = arriving.event_id {within}
+                FROM {dataset} AS stored WHERE stored.event_id = arriving.event_id AND {where}
             )
             ORDER BY position
             """
@@ -145,22 +156,29 @@ class Store:
             self._connection.register("arriving", part.table.take(fresh))
         if len(fresh):
             self._connection.execute(_INSERT[dataset], [self._last_commit + 1])
+            if not part.bounded:
+                self._holds_unstamped.add(dataset)
         self._connection.unregister("arriving")
         request = part.table["request"].take(fresh).to_numpy()
         return np.bincount(request, minlength=requests)
 
-    def _reopen(self) -> None:
-        """Start over after a failure: a failed commit may leave the connection unusable."""
+    def _recover(self) -> None:
+        """End the transaction that failed; where even that fails, the file is opened anew before the next."""
+        try:
+            self._connection.execute("ROLLBACK")
+        except Exception:
+            self._broken = True
+
+    def _reopen_if_broken(self) -> None:
+        if not self._broken:
+            return
         with self._opening:
-            try:
-                self._connection.execute("ROLLBACK")
-                return
-            except duckdb.Error:
-                self._connection.close()
+            self._connection.close()
             try:
                 self._connection = self._open()
             except DamagedStore as error:
                 raise StoreUnavailable(error.reason) from error
+            self._broken = False
 
     def close(self) -> None:
         """Close the file; its log is folded in."""
@@ -193,12 +211,19 @@ def _insert_statement(dataset: Dataset) -> str:
     return f"INSERT INTO {dataset.name} SELECT {columns} FROM arriving"
 
 
+_IS_STAMPED = "time_source IN ('record', 'event_timestamp')"
+
 _INSERT = {dataset.name: _insert_statement(dataset) for dataset in EVENT_DATASETS}
 
 
 def _last_commit(connection: duckdb.DuckDBPyConnection, dataset: Dataset) -> int:
     rows = connection.execute(f"SELECT coalesce(max(commit_number), 0) FROM {dataset.name}").fetchall()
     return int(rows[0][0])
+
+
+def _holds_unstamped(connection: duckdb.DuckDBPyConnection, dataset: Dataset) -> bool:
+    rows = connection.execute(f"FROM {dataset.name} WHERE NOT {_IS_STAMPED} LIMIT 1").fetchall()
+    return bool(rows)
 
 
 def _first_line(error: duckdb.Error) -> str:

@@ -131,7 +131,11 @@ class Writer:
                 return
             results = [self._failure(error)]
         for (_, answer), result in zip(group, results, strict=True):
-            answer(result)
+            try:
+                answer(result)
+            except Exception as error:
+                # Who waited is gone; what is stored stays stored, and the others wait for their answers.
+                self._log.error("answer_not_taken", error=whereabouts(error))
 
     def _failure(self, error: Exception) -> IngestError:
         if isinstance(error, IngestError):

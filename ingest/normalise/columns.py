@@ -17,7 +17,7 @@ from ingest.decode.vectors import NO_BYTES, NO_TEXT, arrow, booleans, constant, 
 from ingest.normalise.owner import hash_owners
 from ingest.normalise.times import NANOS_PER_DAY, EventTimes
 from sli.prompt import ROUTE_PATTERNS
-from sli.vocabulary import UNKNOWN_SERVICE, UNKNOWN_VERSION, UNSET_ENVIRONMENT, Route
+from sli.vocabulary import LONGEST_TEXT, UNKNOWN_SERVICE, UNKNOWN_VERSION, UNSET_ENVIRONMENT, Route
 
 Rows = npt.NDArray[np.integer]
 
@@ -31,6 +31,7 @@ class ResourceColumns:
     service_version: pa.StringArray
     owner: pa.StringArray
     session_id: pa.StringArray
+    too_long: npt.NDArray[np.bool_]
 
     @staticmethod
     def read(records: Records, owner_attribute: str, owner_key: bytes) -> ResourceColumns:
@@ -45,6 +46,8 @@ class ResourceColumns:
                 owner_attribute,
             )
         )
+        marked = records.resources.longer_than(LONGEST_TEXT)
+        too_long = np.logical_or.reduce([column.is_one_of(marked) for column in found.values()])
         environment = pc.coalesce(
             trimmed(found["deployment.environment.name"].text),
             trimmed(found["deployment.environment"].text),
@@ -56,6 +59,7 @@ class ResourceColumns:
             service_version=pc.coalesce(trimmed(found["service.version"].text), constant(UNKNOWN_VERSION)),
             owner=hash_owners(found[owner_attribute].text, owner_key),
             session_id=not_empty(found["session.id"].text),
+            too_long=too_long,
         )
 
 

@@ -24,7 +24,7 @@ from ingest.normalise.columns import (
 from ingest.normalise.times import EventTimes, parse_timestamps, settle_times
 from sli.profile import PROFILES
 from sli.schemas import GUARD_DECISIONS, TOOL_CALLS
-from sli.vocabulary import Rejection, TimeSource
+from sli.vocabulary import LONGEST_TEXT, Rejection, TimeSource
 
 # A log record and the span that bridges it are stamped 1 to 4 ms apart.
 TWIN_NANOS = 10_000_000
@@ -102,7 +102,15 @@ def normalise(
     rows = []
     if len(calls):
         chosen = _Chosen.of(
-            records, calls, names, found, arrival, rejected, ("session.id", "prompt_id", "call_id")
+            records,
+            calls,
+            names,
+            found,
+            arrival,
+            rejected,
+            kept=tool_calls.KEPT_TEXTS,
+            must_be_text=("session.id", "prompt_id", "call_id"),
+            resources=resources,
         )
         session_id = pc.coalesce(
             not_empty(chosen.found["session.id"].text),
@@ -111,7 +119,17 @@ def normalise(
         columns = tool_calls.tool_call_columns(records, chosen.rows, chosen.names, chosen.found, session_id)
         rows.append(_event_rows(TOOL_CALLS.name, chosen, columns, records, resources, arrival))
     if len(guards):
-        chosen = _Chosen.of(records, guards, names, found, arrival, rejected, ("prompt_id",))
+        chosen = _Chosen.of(
+            records,
+            guards,
+            names,
+            found,
+            arrival,
+            rejected,
+            kept=guard_decisions.ATTRIBUTES,
+            must_be_text=("prompt_id",),
+            resources=resources,
+        )
         columns = guard_decisions.guard_decision_columns(records, chosen.rows, chosen.names, chosen.found)
         rows.append(_event_rows(GUARD_DECISIONS.name, chosen, columns, records, resources, arrival))
     return Events(tuple(each for each in rows if len(each.table)), rejected, others)
@@ -134,9 +152,18 @@ class _Chosen:
         found: dict[str, AttributeColumn],
         arrival: npt.NDArray[np.int64],
         rejected: dict[Rejection, npt.NDArray[np.int64]],
+        kept: tuple[str, ...],
         must_be_text: tuple[str, ...],
+        resources: ResourceColumns,
     ) -> _Chosen:
         """Choose, and count in `rejected` the records that cannot be kept."""
+        marked = records.attributes.longer_than(LONGEST_TEXT)
+        too_long = resources.too_long[records.resource[rows]]
+        for key in kept:
+            too_long |= found[key].at(rows).is_one_of(marked)
+        if too_long.any():
+            _count(rejected[Rejection.TOO_LONG], records.request[rows[too_long]])
+            rows = rows[~too_long]
         wrong = np.logical_or.reduce([is_wrongly_typed(found[key].at(rows)) for key in must_be_text])
         if wrong.any():
             _count(rejected[Rejection.WRONG_TYPE], records.request[rows[wrong]])

@@ -8,6 +8,7 @@ of it.
 
 from __future__ import annotations
 
+from hashlib import md5
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,8 @@ def record_identities(
         scope_name,
         scope_version,
         *times,
-        canonical_attributes(records.resources).take(resource),
-        canonical_attributes(records.scopes).take(scope),
+        _digests(canonical_attributes(records.resources)).take(resource),
+        _digests(canonical_attributes(records.scopes)).take(scope),
         canonical_attributes(records.attributes.of_holders(rows.astype(np.int32))),
     )
 
@@ -112,6 +113,11 @@ def canonical_attributes(attributes: Attributes) -> pa.BinaryArray:
     entries = _join(_length(attributes.key), _length(value), letter, attributes.key, value).take(order)
     bounds = np.searchsorted(attributes.holder, np.arange(attributes.rows + 1)).astype(np.int32)
     return pc.binary_join(pa.ListArray.from_arrays(arrow(bounds), entries), constant(_SEPARATOR))
+
+
+def _digests(texts: pa.BinaryArray) -> pa.StringArray:
+    """MD5 of each text: what many records share must not be repeated in the identity of each."""
+    return pa.array([md5(text, usedforsecurity=False).hexdigest() for text in texts.to_pylist()], pa.string())
 
 
 _KIND_LETTER = dict(zip(VALUE_KINDS, "sbidamy", strict=True))

@@ -12,6 +12,7 @@ from ingest.normalise.columns import Rows, not_empty, one_of, routes, trimmed
 from ingest.normalise.identity import call_identities, record_identities
 from sli.vocabulary import (
     CONTRACT_VIOLATIONS,
+    LONGEST_TEXT,
     TOOL_NOT_REGISTERED,
     UNKNOWN_ERROR_TYPE,
     UNKNOWN_TOOL,
@@ -41,6 +42,10 @@ ATTRIBUTES: tuple[str, ...] = (
 )
 """The only attributes of a tool call that are read one by one. The identity of a call without an id
 covers all of them, as a digest."""
+
+# A tool's name is not among them: one that is too long is no tool's, and stands for an invented one.
+KEPT_TEXTS: tuple[str, ...] = tuple(name for name in ATTRIBUTES if name != "function_name")
+"""The attributes whose text is kept."""
 
 
 def tool_call_columns(
@@ -97,6 +102,8 @@ def _function_names(found: dict[str, AttributeColumn]) -> pa.StringArray:
     known = pc.if_else(pc.is_null(trimmed(sent)), constant(UNKNOWN_TOOL), sent)
     # Either attribute may say so: where they differ, no invented text slips through.
     invented = pc.or_(*(_says_not_registered(found[name].text) for name in ("error_type", "error.type")))
+    too_long = pc.greater(pc.binary_length(known), constant(LONGEST_TEXT))
+    invented = pc.or_(invented, too_long)
     named = pc.not_equal(known, constant(UNKNOWN_TOOL))
     return pc.if_else(pc.and_(invented, named), constant(UNREGISTERED_TOOL), known)
 

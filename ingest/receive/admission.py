@@ -92,6 +92,7 @@ class Room:
     def __init__(self, admission: Admission) -> None:
         self.size = 0
         self._admission = admission
+        self._outlives_block = False
 
     async def grow(self, size: int) -> None:
         """Take `size` bytes more, waiting for them if there is no room.
@@ -101,10 +102,19 @@ class Room:
         """
         await self._admission._grow(self, size)
 
+    def keep_until_given_back(self) -> None:
+        """Keep the room beyond the end of the `with`, until `give_back`."""
+        self._outlives_block = True
+
+    def give_back(self) -> None:
+        """Give all of it back."""
+        self._admission._give_back(self)
+
     def __enter__(self) -> Room:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._admission._give_back(self)
+        if not self._outlives_block:
+            self.give_back()

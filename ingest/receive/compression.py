@@ -97,4 +97,9 @@ def _zstd(body: bytes, limit: int) -> bytes:
     return b"".join(parts)
 
 
-_INFLATERS: dict[str, Callable[[bytes, int], bytes]] = {"gzip": _gzip, "deflate": _deflate, "zstd": _zstd}
+_INFLATERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _gzip,
+    "x-gzip": _gzip,  # the same (RFC 9110, 8.4.1.3)
+    "deflate": _deflate,
+    "zstd": _zstd,
+}

@@ -49,7 +49,7 @@ def _export(
         try:
             with receiver.admission.room() as room:
                 await room.grow(len(body))
-                outcome = await receiver.keep(signal, Encoding.PROTOBUF, body, "grpc")
+                outcome = await receiver.keep(signal, Encoding.PROTOBUF, body, "grpc", room)
         except IngestError as error:
             receiver.count_result(signal, "grpc", type(error).__name__)
             details = status_message(error).SerializeToString()

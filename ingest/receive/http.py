@@ -16,6 +16,7 @@ from ingest.decode.wire import Signal
 from ingest.exceptions import (
     IngestError,
     TooLarge,
+    TooSlow,
     TryAgain,
     UnknownSignal,
     UnsupportedMediaType,
@@ -29,8 +30,9 @@ from ingest.receive.statuses import answer_to
 
 _MEDIA_TYPES = {Encoding.PROTOBUF: "application/x-protobuf", Encoding.JSON: "application/json"}
 _ENCODINGS = {name: encoding for encoding, name in _MEDIA_TYPES.items()}
-# Smaller bodies are inflated faster than another thread wakes up.
-_INFLATE_ASIDE_BYTES = 64 * 1024
+# A client that says nothing for so long in the middle of a body holds room that others wait for.
+_SILENCE_SECONDS = 5.0
+_INFLATING_AT_ONCE = 2
 
 
 def http_application(
@@ -45,6 +47,7 @@ def http_application(
         readiness: what `/readyz` answers; its `ready` decides about the status.
         max_request_bytes: largest request, before and after decompression.
     """
+    inflating = asyncio.Semaphore(_INFLATING_AT_ONCE)
     application = FastAPI(title="Toolgauge OTLP receiver", docs_url=None, redoc_url=None, openapi_url=None)
 
     @application.get("/healthz")
@@ -67,7 +70,7 @@ def http_application(
         try:
             signal = _signal(path)
             encoding = _encoding(request)
-            outcome = await _keep(request, signal, encoding, receiver, max_request_bytes)
+            outcome = await _keep(request, signal, encoding, receiver, max_request_bytes, inflating)
         except IngestError as error:
             receiver.count_result(signal or "none", "http", type(error).__name__)
             return _failure(error, encoding)
@@ -105,7 +108,12 @@ def _encoding(request: Request) -> Encoding:
 
 
 async def _keep(
-    request: Request, signal: Signal, encoding: Encoding, receiver: Receiver, limit: int
+    request: Request,
+    signal: Signal,
+    encoding: Encoding,
+    receiver: Receiver,
+    limit: int,
+    inflating: asyncio.Semaphore,
 ) -> Outcome:
     with receiver.admission.room() as room:
         announced = _announced_length(request)
@@ -116,13 +124,15 @@ async def _keep(
             await room.grow(announced)
         body = await _read(request, room, limit)
         content_encoding = request.headers.get("content-encoding", "")
-        if content_encoding and len(body) > _INFLATE_ASIDE_BYTES:
-            content = await asyncio.to_thread(inflate, body, content_encoding, limit)
+        if not content_encoding:
+            content = body
         else:
-            content = inflate(body, content_encoding, limit)
-        if len(content) > room.size:
-            await room.grow(len(content) - room.size)
-        return await receiver.keep(signal, encoding, content, "http")
+            # How large it becomes is known afterwards: few at a time, so that little is held without room.
+            async with inflating:
+                content = await asyncio.to_thread(inflate, body, content_encoding, limit)
+                if len(content) > room.size:
+                    await room.grow(len(content) - room.size)
+        return await receiver.keep(signal, encoding, content, "http", room)
 
 
 def _announced_length(request: Request) -> int:
@@ -133,16 +143,23 @@ def _announced_length(request: Request) -> int:
 
 async def _read(request: Request, room: Room, limit: int) -> bytes:
     """The whole body; what was not announced takes its room as it comes."""
-    chunks = []
+    chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
+    stream = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(_SILENCE_SECONDS):
+                chunk = await anext(stream, None)
+        except TimeoutError:
+            raise TooSlow(_SILENCE_SECONDS) from None
+        if chunk is None:
+            return b"".join(chunks)
         size += len(chunk)
         if size > limit:
             raise TooLarge(limit)
         if size > room.size:
             await room.grow(size - room.size)
         chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def _failure(error: IngestError, encoding: Encoding) -> Response:

@@ -8,9 +8,9 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ingest.decode.wire import Signal
-from ingest.exceptions import IngestError
+from ingest.exceptions import IngestError, ShuttingDown
 from ingest.keep.writer import Encoding, Outcome, Request, Writer
-from ingest.receive.admission import Admission
+from ingest.receive.admission import Admission, Room
 from sli.vocabulary import REJECTION_MEANING, Rejection
 
 
@@ -43,8 +43,10 @@ class Receiver:
         waiting = Gauge("toolgauge_waiting_bytes", "Requests in memory, in bytes", registry=registry)
         waiting.set_function(lambda: admission.taken)
 
-    async def keep(self, signal: Signal, encoding: Encoding, body: bytes, transport: str) -> Outcome:
-        """Have a request stored; room for its body has been taken already.
+    async def keep(
+        self, signal: Signal, encoding: Encoding, body: bytes, transport: str, room: Room
+    ) -> Outcome:
+        """Have a request stored; `room` holds room for its body, and is given back when it is answered.
 
         Raises:
             IngestError: it was refused; nothing of it is stored.
@@ -53,16 +55,23 @@ class Receiver:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Outcome | IngestError] = loop.create_future()
 
+        # The writer goes on with the request when its client is gone, and holds its body so long.
+        room.keep_until_given_back()
+
         def settle(result: Outcome | IngestError) -> None:
+            room.give_back()
             if not answered.done():
                 answered.set_result(result)
 
         def answer(result: Outcome | IngestError) -> None:
             loop.call_soon_threadsafe(settle, result)
 
-        self._writer.submit(Request(signal, encoding, body, time.time_ns()), answer)
-        # The writer goes on with the request even when its client is gone.
-        result = await asyncio.shield(answered)
+        try:
+            self._writer.submit(Request(signal, encoding, body, time.time_ns()), answer)
+        except ShuttingDown:
+            room.give_back()
+            raise
+        result = await answered
         self._seconds.labels(signal, transport).observe(time.perf_counter() - started)
         if isinstance(result, IngestError):
             raise result

@@ -39,6 +39,7 @@ _THROTTLING = "OTLP/HTTP Response, OTLP/HTTP Throttling; OTLP/gRPC Throttling"
 ANSWERS: dict[type[exceptions.IngestError], Answer] = {
     exceptions.MalformedBody: Answer(400, grpc.StatusCode.INVALID_ARGUMENT, _BAD_DATA),
     exceptions.CorruptCompression: Answer(400, grpc.StatusCode.INVALID_ARGUMENT, _BAD_DATA),
+    exceptions.TooSlow: Answer(408, grpc.StatusCode.DEADLINE_EXCEEDED, "RFC 9110, 15.5.9"),
     exceptions.UnknownSignal: Answer(404, grpc.StatusCode.UNIMPLEMENTED, "OTLP/HTTP Request"),
     # RESOURCE_EXHAUSTED without RetryInfo is final: the same batch would be as large the next time.
     exceptions.TooLarge: Answer(413, grpc.StatusCode.RESOURCE_EXHAUSTED, _FAILURES_GRPC),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -32,6 +33,10 @@ def _halves(service: Any) -> dict[str, int]:
     return {half: int(pid) for pid, args in pairs for half in ("ingest", "query") if f"--only {half}" in args}
 
 
+def _is_another(service: Any, half: str, before: int) -> bool:
+    return _halves(service).get(half) not in (None, before)
+
+
 def _ready(service: Any) -> bool:
     """Whether the addresses are written and answer."""
     path = service.data_dir / "endpoints.json"
@@ -50,7 +55,7 @@ def test_a_half_that_dies_is_started_again_on_its_ports(
     assert set(halves) == {"ingest", "query"}
     for half in ("query", "ingest"):
         os.kill(halves[half], signal.SIGKILL)
-        _wait(lambda half=half: _halves(service).get(half) not in (None, halves[half]))
+        _wait(partial(_is_another, service, half, halves[half]))
         _wait(lambda: _ready(service))
         assert service.endpoints == before
     assert service.post("logs", otlp.logs(otlp.log(otlp.tool_call))).status_code == 200

@@ -73,6 +73,12 @@ def test_null_and_unknown_fields_are_ignored(otlp: Any) -> None:
         ({"timeUnixNano": -1}, "timeUnixNano must be an integer"),
         ({"timeUnixNano": 1.5}, "timeUnixNano must be an integer"),
         ({"timeUnixNano": True}, "timeUnixNano must be an integer"),
+        ({"timeUnixNano": "1_700_000_000_000_000_000"}, "timeUnixNano must be an integer"),
+        ({"timeUnixNano": " 5 "}, "timeUnixNano must be an integer"),
+        ({"timeUnixNano": "٥"}, "timeUnixNano must be an integer"),
+        ({"timeUnixNano": "9" * 5000}, "timeUnixNano must be an integer"),
+        ({"traceId": "ab " * 10 + "ab"}, "traceId must be 32 hexadecimal digits"),
+        ({"attributes": [{"key": "a", "value": {"doubleValue": "1_0"}}]}, "doubleValue must be a number"),
         ({"attributes": {}}, "attributes must be a list"),
         ({"attributes": [7]}, r"attributes\[0\] must be an object"),
         ({"attributes": [{"key": 1}]}, r"attributes\[0\]\.key must be a string"),
@@ -117,6 +123,13 @@ def test_deep_nesting_is_refused_and_not_recursed_into() -> None:
         value = {"arrayValue": {"values": [value]}}
     with pytest.raises(MalformedBody, match="nested at most 32 deep"):
         json_to_wire(Signal.LOGS, _logs({"attributes": [{"key": "a", "value": value}]}))
+
+
+def test_a_bomb_of_small_objects_is_refused_before_it_is_parsed() -> None:
+    from ingest.exceptions import TooLarge
+
+    with pytest.raises(TooLarge, match="larger than 2000000 JSON objects"):
+        json_to_wire(Signal.LOGS, b'{"resourceLogs":[' + b"{}," * 2_000_000 + b"{}]}")
 
 
 @pytest.mark.parametrize("signal", list(Signal))

@@ -75,6 +75,16 @@ def test_records_without_any_time_of_the_producer_are_found_again_at_any_distanc
     assert keeper.calls() == Counter({"call-1": 1})
 
 
+def test_a_copy_without_a_time_is_found_by_one_that_has_a_time(otlp: Any, keeper: Any) -> None:
+    sent = otlp.tool_call | {"event.timestamp": "noon"}
+    log = otlp.logs(otlp.log(sent, time=0))
+    span = otlp.spans(otlp.span(sent, time=otlp.noon - 3_600 * 10**9))
+    assert keeper.keep(log) == [Outcome(stored=1)]
+    for _ in range(2):
+        assert keeper.keep(span, signal=Signal.TRACES) == [Outcome(duplicates=1)]
+        keeper.restart()
+
+
 def test_a_time_that_becomes_possible_later_does_not_make_a_second_event(otlp: Any, keeper: Any) -> None:
     # Two days ahead of the first arrival the record's time is impossible, and event.timestamp is taken;
     # when the same record comes again three days later, its own time is fine.

@@ -248,8 +248,29 @@ def test_a_wrongly_typed_id_rejects_its_record_and_no_other(otlp: Any, key: str,
     assert {reason.value: counts.tolist() for reason, counts in events.rejected.items()} == {
         "impossible_time": [0],
         "wrong_type": [1],
+        "too_long": [0],
     }
     assert [row["call_id"] for row in otlp.rows(body)] == ["good-1", "good-2"]
+
+
+@pytest.mark.parametrize("key", ["session.id", "prompt_id", "call_id", "status", "error_type", "decision"])
+def test_a_kept_text_that_is_too_long_rejects_its_record(otlp: Any, key: str) -> None:
+    good = otlp.log(otlp.tool_call | {"call_id": "good", key: "é" * 2048, "function_args": "x" * 9000})
+    bad = otlp.log(otlp.tool_call | {key: "é" * 2048 + "x"})
+    events = otlp.normalised(otlp.logs(good, bad))
+    assert events.rejected["too_long"].tolist() == [1]
+    assert [len(rows.table) for rows in events.rows] == [1]
+
+
+def test_a_resource_with_a_text_that_is_too_long_rejects_its_records(otlp: Any) -> None:
+    bad = otlp.logs(otlp.log(otlp.tool_call), otlp.log(otlp.guard), resource={"service.version": "1" * 4097})
+    events = otlp.normalised(otlp.logs(otlp.log(otlp.tool_call)), bad)
+    assert events.rejected["too_long"].tolist() == [0, 2]
+    assert [rows.table["request"].to_pylist() for rows in events.rows] == [[0]]
+
+
+def test_a_name_that_is_too_long_is_no_tools(otlp: Any) -> None:
+    assert otlp.call(function_name="x" * 4097)["function_name"] == "unregistered_tool"
 
 
 def test_the_last_of_a_repeated_key_counts(otlp: Any) -> None:

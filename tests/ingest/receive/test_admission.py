@@ -103,6 +103,20 @@ def test_requests_that_grow_all_end_and_stay_within_the_bound(limit: int, reques
     asyncio.run(scenario())
 
 
+def test_room_of_a_request_whose_client_is_gone_comes_back_with_its_answer() -> None:
+    async def scenario() -> None:
+        admission = Admission(10, wait_seconds=0.01)
+        with admission.room() as room:
+            await room.grow(8)
+            room.keep_until_given_back()
+        assert admission.taken == 8
+        room.give_back()
+        room.give_back()
+        assert admission.taken == 0
+
+    asyncio.run(scenario())
+
+
 def test_a_burst_that_is_larger_than_the_queue_is_absorbed(
     otlp: Any, start_service: Any, tmp_path: Any
 ) -> None:
