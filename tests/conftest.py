@@ -232,7 +232,7 @@ class Service:
         sent = {"content-type": content_type} | {k.replace("_", "-"): v for k, v in headers.items()}
         return self.http.post(path or f"/v1/{signal}", content=body, headers=sent)
 
-    def export(self, signal: str, body: bytes) -> bytes:
+    def export(self, signal: str, body: bytes, timeout: float = 60) -> bytes:
         names = {
             "logs": "logs.v1.LogsService",
             "traces": "trace.v1.TraceService",
@@ -240,7 +240,7 @@ class Service:
         }
         method = f"/opentelemetry.proto.collector.{names[signal]}/Export"
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method)
-        return call(body, timeout=60)
+        return call(body, timeout=timeout)
 
     def kill(self) -> None:
         """SIGKILL, to every process of it."""

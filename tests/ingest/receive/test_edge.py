@@ -177,6 +177,36 @@ def test_a_client_that_goes_away_half_way_harms_nobody(service: Any, body: bytes
     assert _stored(service.post("logs", body)) == 1
 
 
+def test_a_client_that_falls_silent_is_refused_and_gives_its_room_back(service: Any, body: bytes) -> None:
+    host, port = service.endpoints["http"].split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        head = "POST /v1/logs HTTP/1.1\r\nHost: x\r\n"
+        head += f"Content-Type: application/x-protobuf\r\nContent-Length: {7 * MIB}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        answer = b""
+        while b"seconds" not in answer:
+            received = connection.recv(4096)
+            assert received, answer
+            answer += received
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"nothing of the body came for 5 seconds" in answer
+    assert _stored(service.post("logs", body)) == 1
+    assert "toolgauge_waiting_bytes 0.0" in service.http.get("/metrics").text
+
+
+def test_a_grpc_client_that_gives_up_gets_its_request_stored_once_all_the_same(
+    service: Any, otlp: Any
+) -> None:
+    calls = [otlp.log(otlp.tool_call | {"call_id": f"gave-up-{n}"}) for n in range(2000)]
+    request = otlp.logs(*calls)
+    with pytest.raises(grpc.RpcError) as caught:
+        service.export("logs", request, timeout=0.01)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    again = service.post("logs", request)
+    assert int(again.headers["toolgauge-stored"]) + int(again.headers["toolgauge-duplicates"]) == 2000
+    assert "toolgauge_waiting_bytes 0.0" in service.http.get("/metrics").text
+
+
 @pytest.mark.parametrize(
     "noise", [b"\x00" * 64, b"GET / HTTP/9\r\n\r\n", b"\x16\x03\x01\x02\x00" + b"x" * 600]
 )
