@@ -7,7 +7,21 @@ import sys
 
 import structlog
 
+from ingest.exceptions import whereabouts
 from toolgauge.settings import Settings
+
+
+class _Libraries(logging.Handler):
+    """What libraries log through the standard module: by name and place, never with values.
+
+    Their messages and tracebacks may quote requests.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger(record.name)
+        error = record.exc_info[1] if record.exc_info else None
+        where = whereabouts(error) if error else f"{record.filename}:{record.lineno} {record.funcName}"
+        log.log(record.levelno, "library_message", message=str(record.msg).splitlines()[0][:200], where=where)
 
 
 def configure_logs(settings: Settings) -> None:
@@ -19,6 +33,7 @@ def configure_logs(settings: Settings) -> None:
         renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     else:
         renderer = structlog.processors.JSONRenderer()
+    logging.basicConfig(handlers=[_Libraries()], level=logging.WARNING, force=True)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import IO, cast
 
@@ -24,6 +24,8 @@ _NAME_TOKENS = {
     "metrics": Signal.METRICS,
 }
 _COMPRESSED = {".gz", ".zst"}
+# A damaged start is told from another kind of file by a good line soon after it.
+_LOOKED_AT_LINES = 100
 _KNOWN = {".pb", ".json", ".jsonl", ".ndjson"}
 
 
@@ -102,12 +104,20 @@ def _serialised(path: Path, body: bytes, signal: Signal | None) -> FileRequest |
 def _documents(path: Path, file: IO[bytes]) -> Iterator[FileRequest | NotTelemetry]:
     first = file.readline()
     if not _is_json(first):
-        # A document over several lines, or nothing that we know.
-        yield _document(path, None, first + file.read())
-        return
-    number = 1
-    line = first
-    several = False
+        rest = file.read()
+        lines = rest.splitlines()
+        if _is_json(first + rest) or not any(map(_is_json, lines[:_LOOKED_AT_LINES])):
+            # A document over several lines, or nothing that we know.
+            yield _document(path, None, first + rest)
+            return
+        # Lines of documents, of which the first is damaged.
+        file = BytesIO(rest)
+        yield _document(path, 1, first)
+        first = file.readline()
+        number, line = 2, first
+    else:
+        number, line = 1, first
+    several = number > 1
     while line:
         following = file.readline()
         several = several or bool(following.strip())

@@ -31,7 +31,7 @@ Toolgauge is ready. Data in {data_dir}
 Point qwen-code at it:
   QWEN_TELEMETRY_ENABLED=true QWEN_TELEMETRY_OTLP_ENDPOINT=http://{grpc} \\
   OTEL_RESOURCE_ATTRIBUTES=deployment.environment=internal,owner.id=$USER qwen
-Read it:  toolgauge sli --data-dir {data_dir}
+Read it:  {program} sli --data-dir {data_dir}
 Stop it:  Ctrl-C"""
 
 
@@ -86,8 +86,15 @@ def _serve_both(settings: Settings) -> int:
     except OSError as error:
         raise DataDirectoryUnusable(directory.root, error.strerror or type(error).__name__) from error
 
+    # As it was called, so that the line can be copied: the program need not be on the path.
+    program = sys.argv[0] if sys.argv[0].endswith("toolgauge") else "toolgauge"
+
     def say(addresses: dict[str, str]) -> None:
-        print(_BANNER.format(data_dir=settings.data_dir, **addresses), file=sys.stderr, flush=True)
+        print(
+            _BANNER.format(program=program, data_dir=settings.data_dir, **addresses),
+            file=sys.stderr,
+            flush=True,
+        )
 
     return Supervisor(directory, settings.environment(), say).run()
 

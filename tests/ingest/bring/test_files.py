@@ -81,6 +81,17 @@ def test_json_lines_of_the_collectors_file_exporter(tmp_path: Path) -> None:
     assert ["line 4: neither JSON" in refused[0], "line 5: no OTLP" in refused[1]] == [True, True]
 
 
+def test_a_damaged_first_line_costs_only_itself(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path / "telemetry.jsonl", f'gs": []}}\n{json.dumps(LOGS)}\n{json.dumps(LOGS)}\n'.encode()
+    )
+    found = list(read_file(path, None))
+    assert [each.line for each in found if isinstance(each, FileRequest)] == [2, 3]
+    assert [str(each) for each in found if isinstance(each, NotTelemetry)] == [
+        f"{path}: line 1: neither JSON nor named .pb; a serialised request needs a name like 001-logs.pb"
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
