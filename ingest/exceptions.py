@@ -246,3 +246,7 @@ class NotTelemetry(CannotStart):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+class OtherJson(NotTelemetry):
+    """A JSON document that is no export request."""

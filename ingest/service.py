@@ -141,8 +141,10 @@ class _Service:
                 os._exit(130)
             self._stopping.set()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        # Under a supervisor a terminal's Ctrl-C is ignored here: it is passed on as SIGTERM, once.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGINT, stop)
 
 
 class _HttpServer(uvicorn.Server):

@@ -22,6 +22,11 @@ class DataDirectory:
         return self.root / "events.duckdb"
 
     @property
+    def store_log(self) -> Path:
+        """The store's log; there while the store is open, or after a kill."""
+        return self.root / "events.duckdb.wal"
+
+    @property
     def owner_key(self) -> Path:
         """The key of the owners' hashes, mode 0600."""
         return self.root / "owner.key"

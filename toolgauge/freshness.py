@@ -105,6 +105,7 @@ def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
         AnalyticsError: the results cannot be computed, for another reason than where they are kept.
     """
     require(directory)
+    _publish_what_is_left(directory, note)
     wait_until_published(directory, note)
     if not results_behind(directory):
         return
@@ -119,6 +120,20 @@ def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
         return
     if outcome.set_aside is not None:
         note(f"the results were damaged; they are kept as {outcome.set_aside} and were computed again")
+
+
+def _publish_what_is_left(directory: DataDirectory, note: Note) -> None:
+    """Publish what a service that was killed had committed; without a store's log there is nothing of it."""
+    if is_locked(directory.ingest_lock) or not directory.store_log.exists():
+        return
+    from ingest.exceptions import CannotStart
+    from ingest.keep.recovery import publish_what_is_left
+
+    try:
+        publish_what_is_left(directory)
+    except CannotStart as error:
+        # Whoever may only read, reads what is published.
+        note(f"what a service left unpublished is not shown: {error}")
 
 
 def require(directory: DataDirectory) -> None:

@@ -24,8 +24,10 @@ def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[s
         on_ready: called once, after the first refresh that succeeded or had nothing to read.
     """
     stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    # Under a supervisor a terminal's Ctrl-C is ignored here: it is passed on as SIGTERM, once.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: stopping.set())
     directory = DataDirectory(data_dir)
     log = structlog.get_logger("jobs")
     failing = False

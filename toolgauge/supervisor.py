@@ -111,12 +111,15 @@ class Supervisor:
     def _start(self, half: str, addresses: dict[str, str]) -> None:
         # On the ports that it had before, also where free ones had been picked: agents know these.
         ports = {f"TOOLGAUGE_{name.upper()}_PORT": at.rpartition(":")[2] for name, at in addresses.items()}
+        # A terminal's Ctrl-C reaches the whole group. It is ours alone, from the child's first moment on.
+        ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
         process = subprocess.Popen(
             [sys.executable, "-m", "toolgauge", "serve", "--only", half, "--supervised"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | self._environment | ports,
         )
+        signal.signal(signal.SIGINT, ours)
         child = _Child(half, process, time.monotonic(), addresses)
         self._children[half] = child
         assert process.stdout is not None
@@ -159,8 +162,7 @@ def tell_ready(addresses: dict[str, str]) -> None:
 
 
 def end_with_supervisor() -> None:
-    """Make this child drain and end when the supervisor is gone; a terminal's Ctrl-C is the supervisor's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Make this child drain and end when the supervisor is gone."""
 
     def watch() -> None:
         # Not through sys.stdin, whose lock the interpreter would want at its end.

@@ -13,7 +13,7 @@ import orjson
 import zstandard
 
 from ingest.decode.wire import Signal
-from ingest.exceptions import NotTelemetry
+from ingest.exceptions import NotTelemetry, OtherJson
 from ingest.keep.writer import Encoding
 
 _TOP_LEVEL = {"resourceLogs": Signal.LOGS, "resourceSpans": Signal.TRACES, "resourceMetrics": Signal.METRICS}
@@ -144,7 +144,7 @@ def _document(path: Path, line: int | None, body: bytes) -> FileRequest | NotTel
         )
     signals = [kind for key, kind in _TOP_LEVEL.items() if isinstance(tree, dict) and key in tree]
     if len(signals) != 1:
-        return NotTelemetry(
+        return OtherJson(
             path, f"{where}no OTLP: it should have one of resourceLogs, resourceSpans and resourceMetrics"
         )
     return FileRequest(path, line, signals[0], Encoding.JSON, body)

@@ -44,11 +44,14 @@ def test_the_readmes_curl_posts_a_call_that_the_select_shows(toolgauge: Any, sta
     import subprocess
 
     readme = (REPOSITORY / "README.md").read_text()
-    example = readme[readme.index("    curl ") : readme.index("    .venv/bin/toolgauge sql")]
+    example = readme[readme.index("    NOW=") : readme.index("    .venv/bin/toolgauge sql")]
     service = start_service()
     script = example.replace("http://127.0.0.1:4318", f"http://{service.endpoints['http']}")
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "{}"
+    curl = script[script.index("    curl ") :]
+    # Posted, and posted again a moment later, as the README says.
+    twice = f"{script}\nsleep 1.1\n{curl}"
+    done = subprocess.run(["bash", "-c", twice], capture_output=True, text=True, check=True)
+    assert done.stdout == "{}{}"
     select = re.search(r'toolgauge sql "(SELECT time.*?)"', readme)
     assert select is not None
     shown = toolgauge("sql", select[1], "--data-dir", str(service.data_dir), "--format", "json")

@@ -105,6 +105,34 @@ def test_stopping_publishes_what_was_answered_and_leaves_no_addresses(
     assert "Fatal" not in service.log.read_text()
 
 
+def test_a_terminals_ctrl_c_stops_in_order(
+    otlp: Any, start_service: Callable[..., Any], toolgauge: Any
+) -> None:
+    service = start_service()
+    assert service.post("logs", otlp.logs(otlp.log(otlp.tool_call))).status_code == 200
+    os.killpg(service.process.pid, signal.SIGINT)
+    assert service.process.wait(timeout=40) == 0
+    log = service.log.read_text()
+    assert '"event": "stopped"' in log
+    assert "Traceback" not in log
+    assert not (service.data_dir / "events.duckdb.wal").exists()
+    done = toolgauge(
+        "sql", "SELECT call_id FROM tool_calls", "--no-wait", "--data-dir", str(service.data_dir)
+    )
+    assert "call-1" in done.stdout
+
+
+def test_after_a_kill_commands_show_what_was_answered_without_a_service(
+    otlp: Any, start_service: Callable[..., Any], toolgauge: Any
+) -> None:
+    service = start_service("--config", "/dev/null", TOOLGAUGE_PUBLISH_INTERVAL_SECONDS="600")
+    assert service.post("logs", otlp.logs(otlp.log(otlp.tool_call))).status_code == 200
+    service.kill()
+    done = toolgauge("sli", "--data-dir", str(service.data_dir), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert [row["total"] for row in json.loads(done.stdout)] == [1]
+
+
 def _runs(pid: int) -> bool:
     try:
         os.kill(pid, 0)

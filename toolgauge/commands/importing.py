@@ -37,6 +37,7 @@ class Tally:
     stored: int = 0
     duplicates: int = 0
     rejected: int = 0
+    left_out: int = 0
     failed: int = 0
 
 
@@ -91,7 +92,7 @@ def _import(
 
     from ingest.bring.destinations import open_destination
     from ingest.bring.files import FileRequest, find_files, read_file
-    from ingest.exceptions import IngestError, NotTelemetry
+    from ingest.exceptions import IngestError, NotTelemetry, OtherJson
 
     files = find_files(paths)
     tally = Tally(files=len(files))
@@ -112,7 +113,10 @@ def _import(
         def requests() -> Iterator[FileRequest]:
             for file in files:
                 for found in read_file(file, signal):
-                    if isinstance(found, NotTelemetry):
+                    if isinstance(found, OtherJson) and file not in paths:
+                        # In a folder other files may lie beside the telemetry.
+                        tally.left_out += 1
+                    elif isinstance(found, NotTelemetry):
                         tally.failed += 1
                         errors.print(f"error: {found}", markup=False, highlight=False, soft_wrap=True)
                     else:

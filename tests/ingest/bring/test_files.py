@@ -138,5 +138,5 @@ def test_importing_the_collectors_lines_stores_the_calls_once(
     done = toolgauge("import", str(path), "--data-dir", str(tmp_path / "data"), "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
-        {"files": 1, "requests": 2, "stored": 1, "duplicates": 1, "rejected": 0, "failed": 0}
+        {"files": 1, "requests": 2, "stored": 1, "duplicates": 1, "rejected": 0, "left_out": 0, "failed": 0}
     ]
