@@ -78,6 +78,7 @@ def wait_until_published(
 
     Returns at once where no service runs. Where it cannot be asked, or takes too long, says so.
     """
+    _publish_what_is_left(directory, note)
     if not is_locked(directory.ingest_lock):
         return
     address = read_endpoints(directory).get("http")
@@ -105,7 +106,6 @@ def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
         AnalyticsError: the results cannot be computed, for another reason than where they are kept.
     """
     require(directory)
-    _publish_what_is_left(directory, note)
     wait_until_published(directory, note)
     if not results_behind(directory):
         return

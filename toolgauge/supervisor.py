@@ -117,7 +117,8 @@ class Supervisor:
             [sys.executable, "-m", "toolgauge", "serve", "--only", half, "--supervised"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | self._environment | ports,
+            # What gRPC says on standard error by itself is said again, in better words.
+            env={"GRPC_VERBOSITY": "NONE"} | os.environ | self._environment | ports,
         )
         signal.signal(signal.SIGINT, ours)
         child = _Child(half, process, time.monotonic(), addresses)

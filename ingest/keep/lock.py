@@ -8,6 +8,8 @@ import time
 from types import TracebackType
 from typing import IO
 
+import structlog
+
 from ingest.exceptions import DataDirectoryInUse, DataDirectoryUnusable
 from sli.data_directory import DataDirectory
 
@@ -31,9 +33,15 @@ class IngestLock:
         except OSError as error:
             raise DataDirectoryUnusable(directory.root, error.strerror or type(error).__name__) from error
         deadline = time.monotonic() + patience_seconds
+        waiting = False
         while not _try_lock(self._file):
             if time.monotonic() >= deadline:
                 raise DataDirectoryInUse(directory.root, _holder(self._file))
+            if not waiting:
+                waiting = True
+                structlog.get_logger("ingest").info(
+                    "waiting_for_data_directory", holder=_holder(self._file), seconds=patience_seconds
+                )
             time.sleep(0.05)
         self._file.truncate(0)
         self._file.write(str(os.getpid()))

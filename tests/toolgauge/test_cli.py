@@ -153,7 +153,9 @@ def test_no_data_directory(toolgauge: Run, command: tuple[str, ...]) -> None:
 
 def test_an_empty_data_directory_has_no_rows(toolgauge: Run, folder: EventFolder) -> None:
     folder.directory.root.mkdir()
-    assert rows(toolgauge, "sli") == []
+    empty = toolgauge("sli", "--format", "json")
+    assert (empty.returncode, json.loads(empty.stdout)) == (0, [])
+    assert "no tool calls match" in empty.stderr
     assert rows(toolgauge, "sql", "FROM tool_calls") == []
     (done,) = rows(toolgauge, "refresh")
     assert done["up_to_date"] is True

@@ -91,7 +91,7 @@ def _serve_both(settings: Settings) -> int:
 
     def say(addresses: dict[str, str]) -> None:
         print(
-            _BANNER.format(program=program, data_dir=settings.data_dir, **addresses),
+            _BANNER.format(program=program, data_dir=directory.root, **addresses),
             file=sys.stderr,
             flush=True,
         )

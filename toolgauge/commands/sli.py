@@ -11,7 +11,7 @@ import typer
 
 from sli.schemas import SLI_BY_FUNCTION_DAILY, SLI_BY_TOOL_TYPE_DAILY, SLI_DAILY, SLI_HOURLY, Dataset
 from toolgauge.exceptions import BadTime, EmptyPeriod
-from toolgauge.options import Config, DataDir, Format, NoWait, settings_in_force
+from toolgauge.options import Config, DataDir, Format, NoWait, note, settings_in_force
 from toolgauge.output import OutputFormat, write_rows
 
 
@@ -83,7 +83,10 @@ def sli(
     if first and end and first >= end:
         raise EmptyPeriod
     query, parameters = question(_TABLES[by], environment, version, first, end)
-    write_rows(read(settings, query, parameters, wait=not no_wait), format)
+    rows = read(settings, query, parameters, wait=not no_wait)
+    if not len(rows):
+        note("no tool calls match; `toolgauge sli` without options shows all environments and versions")
+    write_rows(rows, format)
 
 
 # A bare zero looks like proof; its upper bound beside it says how little it may be.
