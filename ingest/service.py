@@ -30,6 +30,8 @@ from sli.data_directory import DataDirectory
 
 # How long answers to accepted requests may take at the end; less than a successor waits for the lock.
 DRAIN_SECONDS = 8.0
+# A signal to the whole process group comes twice, also through the supervisor; that is one wish to stop.
+_SAME_SIGNAL_SECONDS = 0.5
 # Sockets that wait to be accepted: agents start in crowds.
 _BACKLOG = 1024
 
@@ -136,10 +138,15 @@ class _Service:
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
 
+        first = 0.0
+
         def stop() -> None:
-            if self._stopping.is_set():
+            nonlocal first
+            if not self._stopping.is_set():
+                first = loop.time()
+                self._stopping.set()
+            elif loop.time() - first > _SAME_SIGNAL_SECONDS:
                 os._exit(130)
-            self._stopping.set()
 
         loop.add_signal_handler(signal.SIGTERM, stop)
         # Under a supervisor a terminal's Ctrl-C is ignored here: it is passed on as SIGTERM, once.

@@ -43,12 +43,18 @@ class EventTimes:
 
 def parse_timestamps(text: pa.StringArray) -> Nanos:
     """ISO 8601 times with a zone, as nanoseconds since 1970; 0 where there is none or it is no time."""
-    stamps = (
-        pl.Series(values=text, dtype=pl.String)
-        .str.replace("Z$", "+00:00")
-        .str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", time_unit="ns", time_zone="UTC", strict=False)
+    sent = pl.Series(values=text, dtype=pl.String)
+    stamps = sent.str.replace("Z$", "+00:00").str.to_datetime(
+        "%Y-%m-%dT%H:%M:%S%.f%:z", time_unit="ns", time_zone="UTC", strict=False
     )
-    return stamps.to_physical().fill_null(0).to_numpy()
+    # Nanoseconds of years that the column cannot hold wrap round into possible ones: 1 is impossible too.
+    within = sent.str.slice(0, 4).is_between(pl.lit("1970"), pl.lit("2261")) & ~sent.str.starts_with("+")
+    nanos = (
+        stamps.to_physical()
+        .to_frame("nanos")
+        .select(pl.when(pl.col("nanos").is_null() | within).then(pl.col("nanos")).otherwise(1))
+    )
+    return nanos.to_series().fill_null(0).to_numpy()
 
 
 def settle_times(

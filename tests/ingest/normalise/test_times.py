@@ -62,6 +62,11 @@ def test_an_impossible_record_time_gives_way_to_a_possible_timestamp(otlp: Any, 
     assert _times(otlp, time, None, observed=otlp.noon) is None
 
 
+@pytest.mark.parametrize("text", ["2610-07-01T00:00:00.000Z", "1441-01-01T00:00:00Z", "9999-12-31T00:00:00Z"])
+def test_a_timestamp_beyond_the_column_is_impossible(otlp: Any, text: str) -> None:
+    assert _times(otlp, 0, text) is None
+
+
 @pytest.mark.parametrize("time", ["earliest", "a day ahead"])
 def test_the_bounds_themselves_are_possible(otlp: Any, time: str) -> None:
     at = {"earliest": EARLIEST, "a day ahead": otlp.arrival + DAY}[time]
