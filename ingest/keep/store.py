@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from ingest.decode.vectors import arrow
 from ingest.exceptions import DamagedStore, NewerStore, StoreUnavailable
-from ingest.normalise.events import EventRows
-from sli.schemas import EVENT_DATASETS, EVENT_FORMAT, Dataset
+from ingest.keep.increases import fill_increases
+from ingest.normalise.rows import EventRows
+from sli.schemas import EVENT_DATASETS, EVENT_FORMAT, METRIC_INCREASES, Dataset
 
 # An older format than DuckDB's newest, so that the file can be opened by the previous release too.
 _STORAGE_VERSION = "v1.5.0"
@@ -98,26 +99,26 @@ class Store:
         cursor.execute("USE store")
         return cursor
 
-    def insert(self, batches: Sequence[EventRows], requests: int) -> npt.NDArray[np.int64]:
+    def insert(self, batches: Sequence[EventRows], arrivals: int) -> npt.NDArray[np.int64]:
         """Store the rows that are not stored already, in one transaction, synced to disk.
 
         Args:
             batches: rows of the event tables; copies of an event within them are stored once.
-            requests: how many requests they came in.
+            arrivals: how many groups of arrivals they came in.
 
         Returns:
-            How many rows of each request were stored.
+            How many rows of each group were stored.
 
         Raises:
             StoreUnavailable: nothing of it is stored.
         """
-        stored = np.zeros(requests, dtype=np.int64)
+        stored = np.zeros(arrivals, dtype=np.int64)
         self._reopen_if_broken()
         try:
             self._connection.execute("BEGIN")
             for batch in batches:
                 for part in _parts(batch):
-                    stored += self._insert_part(batch.dataset, part, requests)
+                    stored += self._insert_part(batch.dataset, part, arrivals)
             self._connection.execute("COMMIT")
         except duckdb.Error as error:
             self._recover()
@@ -129,7 +130,7 @@ class Store:
             self._last_commit += 1
         return stored
 
-    def _insert_part(self, dataset: str, part: _Part, requests: int) -> npt.NDArray[np.int64]:
+    def _insert_part(self, dataset: str, part: _Part, arrivals: int) -> npt.NDArray[np.int64]:
         positions = arrow(np.arange(len(part.table), dtype=np.int32))
         self._connection.register("arriving", part.table.append_column("position", positions))
         where = "true"
@@ -152,15 +153,17 @@ class Store:
             ORDER BY position
             """
         ).to_arrow_table()["position"]
-        if len(fresh) < len(part.table):
-            self._connection.register("arriving", part.table.take(fresh))
+        rows = part.table.take(fresh) if len(fresh) < len(part.table) else part.table
+        if dataset == METRIC_INCREASES.name and len(fresh):
+            rows = fill_increases(self._connection, rows)
+        if rows is not part.table:
+            self._connection.register("arriving", rows)
         if len(fresh):
             self._connection.execute(_INSERT[dataset], [self._last_commit + 1])
             if not part.bounded:
                 self._holds_unstamped.add(dataset)
         self._connection.unregister("arriving")
-        request = part.table["request"].take(fresh).to_numpy()
-        return np.bincount(request, minlength=requests)
+        return np.bincount(rows["arrival"].to_numpy(), minlength=arrivals)
 
     def _recover(self) -> None:
         """End the transaction that failed; where even that fails, the file is opened anew before the next."""
