@@ -1,4 +1,6 @@
-"""OTLP/JSON bodies as the protobuf bodies that say the same, so that one decoder serves both.
+"""OTLP/JSON bodies as the protobuf bodies that say the same, one field after the other: the reference.
+
+It is the way of what `json_columns` does not read, and the one that says where a body is wrong.
 
 OTLP/JSON is protobuf's JSON mapping with its own rules: ids in hex, enums as numbers, unknown fields
 ignored (OTLP 1.x, "JSON Protobuf Encoding"). Integers may come as numbers, as this producer sends
@@ -16,11 +18,9 @@ from functools import cache
 from typing import Any
 
 import orjson
-import pyarrow as pa
 from google.protobuf import message_factory
 from opentelemetry.proto.common.v1 import common_pb2
 
-from ingest.decode.protobuf import decode_protobuf
 from ingest.decode.wire import Signal, request_descriptor
 from ingest.exceptions import MalformedBody, TooLarge
 
@@ -30,24 +30,25 @@ _FIXED64 = range(2**64)
 _DEEPEST_VALUE = 32
 # Small objects cost a hundred times their text in memory. 40 000 full tool calls are 1.4 million objects.
 _MOST_OBJECTS = 2_000_000
+_MOST_VALUES = 8_000_000
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*", re.ASCII)
 
-_OUTER_NAMES = {
+OUTER_NAMES = {
     Signal.LOGS: ("resourceLogs", "scopeLogs", "logRecords"),
     Signal.TRACES: ("resourceSpans", "scopeSpans", "spans"),
     Signal.METRICS: ("resourceMetrics", "scopeMetrics", "metrics"),
 }
 
 
-def decode_json(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
-    """Decode OTLP/JSON export requests; the columns are those of `decode_protobuf`.
+def check_size(body: bytes) -> None:
+    """See that a body is not of more objects, lists or values than can be held.
 
     Raises:
-        MalformedBody: one of the bodies is no such request.
-        TooLarge: it is of more objects than can be held.
+        TooLarge: it is.
     """
-    return decode_protobuf(signal, [json_to_wire(signal, body) for body in bodies])
+    if body.count(b"{") + body.count(b"[") > _MOST_OBJECTS or body.count(b",") > _MOST_VALUES:
+        raise TooLarge(_MOST_OBJECTS, "JSON objects")
 
 
 def json_to_wire(signal: Signal, body: bytes) -> bytes:
@@ -63,19 +64,28 @@ def json_to_wire(signal: Signal, body: bytes) -> bytes:
     if not body:
         # An empty body is an empty request in protobuf, and clients mean the same by it here.
         return b""
-    if body.count(b"{") > _MOST_OBJECTS:
-        raise TooLarge(_MOST_OBJECTS, "JSON objects")
+    check_size(body)
     try:
         tree = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise MalformedBody(signal, f"not valid JSON at line {error.lineno} column {error.colno}") from error
     try:
         return _request(signal, tree)
-    except _WrongField as error:
+    except WrongField as error:
         raise MalformedBody(signal, str(error)) from error
 
 
-class _WrongField(Exception):
+def nested_to_wire(name: str, text: str) -> bytes:
+    """The value of an array, a map or bytes (by its name in JSON) as it is on the wire.
+
+    Raises:
+        WrongField: it is none.
+    """
+    (wire,) = _value({name: orjson.loads(text)}, 0).values()
+    return bytes(wire)
+
+
+class WrongField(Exception):
     """A field is not what OTLP says; the path is built up while the error travels outwards."""
 
     def __init__(self, expected: str) -> None:
@@ -91,14 +101,14 @@ class _WrongField(Exception):
 def _inside(part: str, read: Callable[[Any], Any], node: Any) -> Any:
     try:
         return read(node)
-    except _WrongField as error:
+    except WrongField as error:
         error.path.append(part)
         raise
 
 
 def _fields(node: Any) -> dict[str, Any]:
     if not isinstance(node, dict):
-        raise _WrongField("an object")
+        raise WrongField("an object")
     return node
 
 
@@ -113,18 +123,18 @@ def _each(node: dict[str, Any], name: str, read: Callable[[Any], Any]) -> list[A
     if items is None:
         return []
     if not isinstance(items, list):
-        raise _named(_WrongField("a list"), f".{name}")
+        raise _named(WrongField("a list"), f".{name}")
     return [_inside(f".{name}[{number}]", read, item) for number, item in enumerate(items)]
 
 
-def _named(error: _WrongField, part: str) -> _WrongField:
+def _named(error: WrongField, part: str) -> WrongField:
     error.path.append(part)
     return error
 
 
 def _text(node: Any) -> str:
     if not isinstance(node, str):
-        raise _WrongField("a string")
+        raise WrongField("a string")
     return node
 
 
@@ -137,7 +147,7 @@ def _integer(allowed: range) -> Callable[[Any], int]:
         if isinstance(number, float) and number.is_integer():
             number = int(number)
         if isinstance(number, bool) or not isinstance(number, int) or number not in allowed:
-            raise _WrongField("an integer of 64 bits, as a number or a string")
+            raise WrongField("an integer of 64 bits, as a number or a string")
         return number
 
     return read
@@ -156,13 +166,13 @@ def _double(node: Any) -> float:
         number = None
     odd = isinstance(node, str) and ("_" in node or not node.isascii() or node != node.strip())
     if number is None or odd or (isinstance(node, str) and math.isinf(number) and "Infinity" not in node):
-        raise _WrongField("a number")
+        raise WrongField("a number")
     return number
 
 
 def _bool(node: Any) -> bool:
     if not isinstance(node, bool):
-        raise _WrongField("true or false")
+        raise WrongField("true or false")
     return node
 
 
@@ -170,7 +180,7 @@ def _base64(node: Any) -> bytes:
     try:
         return base64.b64decode(_text(node), validate=True)
     except binascii.Error as error:
-        raise _WrongField("base64") from error
+        raise WrongField("base64") from error
 
 
 def _hex_id(digits: int) -> Callable[[Any], bytes]:
@@ -179,7 +189,7 @@ def _hex_id(digits: int) -> Callable[[Any], bytes]:
         if not text:
             return b""
         if len(text) != digits or not _HEXADECIMAL.fullmatch(text):
-            raise _WrongField(f"{digits} hexadecimal digits")
+            raise WrongField(f"{digits} hexadecimal digits")
         return bytes.fromhex(text)
 
     return read
@@ -196,7 +206,7 @@ def _message(signal: Signal, name: str) -> Any:
 
 
 def _request(signal: Signal, tree: Any) -> bytes:
-    resources, scopes, records = _OUTER_NAMES[signal]
+    resources, scopes, records = OUTER_NAMES[signal]
     read_record = {Signal.LOGS: _log_record, Signal.TRACES: _span, Signal.METRICS: _metric}[signal]
 
     def scope_records(node: Any) -> Any:
@@ -255,7 +265,7 @@ def _span(signal: Signal, fields: dict[str, Any]) -> Any:
 def _metric(signal: Signal, fields: dict[str, Any]) -> Any:
     counted = {
         name: _field(fields, key, lambda node: _counted(signal, _fields(node)), None)
-        for key, name in _COUNTED.items()
+        for key, name in COUNTED_NAMES.items()
     }
     return _message(signal, "Record")(
         name=_field(fields, "name", _text, ""),
@@ -283,7 +293,7 @@ def _point(signal: Signal, fields: dict[str, Any]) -> Any:
         "as_int": _field(fields, "asInt", _int64, None),
     }
     if None not in values.values():
-        raise _WrongField("a point with one value")
+        raise WrongField("a point with one value")
     return _message(signal, "Point")(
         attributes=_attributes(signal, fields),
         start_time=_field(fields, "startTimeUnixNano", _fixed64, 0),
@@ -293,7 +303,7 @@ def _point(signal: Signal, fields: dict[str, Any]) -> Any:
     )
 
 
-_COUNTED = {
+COUNTED_NAMES = {
     "gauge": "gauge",
     "histogram": "histogram",
     "exponentialHistogram": "exponential_histogram",
@@ -329,13 +339,13 @@ def _attributes(signal: Signal, fields: dict[str, Any]) -> list[Any]:
 def _value(node: Any, depth: int) -> dict[str, Any]:
     """The one member of an AnyValue that is set, by its name in `wire`; none if it is empty."""
     if depth > _DEEPEST_VALUE:
-        raise _WrongField(f"nested at most {_DEEPEST_VALUE} deep")
+        raise WrongField(f"nested at most {_DEEPEST_VALUE} deep")
     fields = _fields(node)
     members = [name for name in _MEMBERS if fields.get(name) is not None]
     if not members:
         return {}
     if len(members) > 1:
-        raise _WrongField("one kind of value")
+        raise WrongField("one kind of value")
     name = members[0]
     if name in _SIMPLE:
         member, read = _SIMPLE[name]
@@ -353,6 +363,7 @@ _SIMPLE: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 _NESTED = {"arrayValue": "array_value", "kvlistValue": "kvlist_value"}
 _MEMBERS = (*_SIMPLE, *_NESTED)
+NESTED_VALUES = ("arrayValue", "kvlistValue", "bytesValue")
 
 
 def _nested(name: str, node: Any, depth: int) -> Any:

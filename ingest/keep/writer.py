@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
-from ingest.decode.otlp_json import decode_json
+from ingest.decode.json_columns import decode_json
 from ingest.decode.points import Points
 from ingest.decode.protobuf import decode_protobuf
 from ingest.decode.records import Records
