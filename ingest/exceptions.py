@@ -201,8 +201,8 @@ class PortTaken(CannotStart):
         self.reason = reason
 
 
-class NewerStore(CannotStart):
-    """The store was written by a newer version.
+class NewerFile(CannotStart):
+    """A file of the data directory was written by a newer version.
 
     Attributes:
         path: the file.
@@ -212,12 +212,20 @@ class NewerStore(CannotStart):
 
     def __init__(self, path: Path, found: int, known: int) -> None:
         super().__init__(
-            f"{path} has format {found}, this version knows {known}; "
+            f"{path} has format {found}, this version knows formats up to {known}; "
             "install the version that wrote it, or choose another --data-dir"
         )
         self.path = path
         self.found = found
         self.known = known
+
+
+class NewerStore(NewerFile):
+    """The event store."""
+
+
+class NewerManifest(NewerFile):
+    """The manifest of the published events."""
 
 
 class DamagedStore(CannotStart):

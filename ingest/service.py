@@ -20,6 +20,7 @@ from ingest.exceptions import PortTaken
 from ingest.keep.lock import IngestLock
 from ingest.keep.publisher import Publisher, PublishingThread
 from ingest.keep.store import Store
+from ingest.keep.upkeep import Upkeep, UpkeepThread
 from ingest.keep.writer import Writer
 from ingest.normalise.owner import load_or_make_key
 from ingest.receive.admission import Admission
@@ -56,8 +57,11 @@ def run(configuration: IngestConfiguration, on_ready: Callable[[dict[str, str]],
         http_socket = stack.enter_context(_listen(configuration.host, configuration.http_port))
         store = Store(directory.store)
         stack.callback(store.close)
-        publishing = PublishingThread(Publisher(store, directory), configuration.publish_interval_seconds)
+        publisher = Publisher(store, directory)
+        publishing = PublishingThread(publisher, configuration.publish_interval_seconds)
         stack.callback(publishing.stop)
+        upkeep = UpkeepThread(Upkeep(store, publisher, configuration.retention_days))
+        stack.callback(upkeep.stop)
         writer = Writer(store, configuration.owner_attribute, owner_key)
         stack.callback(writer.close)
         service = _Service(configuration, directory, store, writer, publishing)

@@ -61,6 +61,7 @@ class Rejection(StrEnum):
     IMPOSSIBLE_TIME = "impossible_time"
     WRONG_TYPE = "wrong_type"
     TOO_LONG = "too_long"
+    TOO_OLD = "too_old"
 
 
 # Names and ids are short; a kept text of any length would let one record fill memory and disk.
@@ -71,6 +72,7 @@ REJECTION_MEANING = {
         "neither the record's time nor event.timestamp lies between 2020-01-01 and one day after arrival"
     ),
     Rejection.WRONG_TYPE: "session.id, prompt_id or call_id is not a string",
+    Rejection.TOO_OLD: "it is of a day that retention has removed, and may be a repeat of what was stored",
     Rejection.TOO_LONG: f"a text that would be kept has more than {LONGEST_TEXT} bytes",
 }
 

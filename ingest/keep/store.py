@@ -6,8 +6,8 @@ Two writers that look for duplicates at the same time do not see each other's ro
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 
 import duckdb
@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from ingest.decode.vectors import arrow
 from ingest.exceptions import DamagedStore, NewerStore, StoreUnavailable
+from ingest.keep.migrations import prepare_store
 from ingest.normalise.events import EventRows
-from sli.schemas import EVENT_DATASETS, EVENT_FORMAT, Dataset
+from sli.schemas import EVENT_DATASETS, Dataset
 
 # An older format than DuckDB's newest, so that the file can be opened by the previous release too.
 _STORAGE_VERSION = "v1.5.0"
@@ -57,11 +58,14 @@ class Store:
             quoted = str(self.path).replace("'", "''")
             connection.execute(f"ATTACH '{quoted}' AS store (STORAGE_VERSION '{_STORAGE_VERSION}')")
             connection.execute("USE store")
-            self.id = self._ensure_schema(connection)
+            info = prepare_store(connection, self.path)
+            self.id, self._kept_since = info.id, info.kept_since
             self._holds_unstamped = {
                 dataset.name for dataset in EVENT_DATASETS if _holds_unstamped(connection, dataset)
             }
-            self._last_commit = max(_last_commit(connection, dataset) for dataset in EVENT_DATASETS)
+            self._last_commit = max(
+                info.removed_through, *(_last_commit(connection, dataset) for dataset in EVENT_DATASETS)
+            )
         except duckdb.Error as error:
             connection.close()
             raise DamagedStore(self.path, _first_line(error)) from error
@@ -70,26 +74,48 @@ class Store:
             raise
         return connection
 
-    def _ensure_schema(self, connection: duckdb.DuckDBPyConnection) -> str:
-        connection.execute("BEGIN")
-        connection.execute("CREATE TABLE IF NOT EXISTS store_info (format INTEGER, id VARCHAR)")
-        found = connection.execute("SELECT format, id FROM store_info").fetchall()
-        if not found:
-            found = [(EVENT_FORMAT, str(uuid.uuid4()))]
-            connection.execute("INSERT INTO store_info VALUES (?, ?)", list(found[0]))
-        store_format, store_id = found[0]
-        if store_format > EVENT_FORMAT:
-            raise NewerStore(self.path, store_format, EVENT_FORMAT)
-        for dataset in EVENT_DATASETS:
-            columns = ", ".join(f"{column.name} {column.type}" for column in dataset.columns)
-            connection.execute(f"CREATE TABLE IF NOT EXISTS {dataset.name} ({columns})")
-        connection.execute("COMMIT")
-        return str(store_id)
-
     @property
     def last_commit(self) -> int:
         """The number of the latest commit that holds rows; 0 for an empty store."""
         return self._last_commit
+
+    @property
+    def kept_since(self) -> date | None:
+        """Events of earlier days were removed and are not to be stored again; None if none ever were."""
+        return self._kept_since
+
+    def remove_before(self, day: date) -> int:
+        """Remove all rows of earlier days, in one transaction; for a thread that is not the writer's.
+
+        Returns:
+            How many rows were removed.
+
+        Raises:
+            duckdb.Error: none was.
+        """
+        # First, so that the writer lets no more of them in.
+        self._kept_since = max(day, self._kept_since or day)
+        cursor = self.reader()
+        cursor.execute("BEGIN")
+        try:
+            removed = 0
+            for dataset in EVENT_DATASETS:
+                rows = cursor.execute(
+                    f"SELECT count(*), max(commit_number) FROM {dataset.name} WHERE day < ?", [day]
+                ).fetchall()
+                count, last = rows[0]
+                if count:
+                    cursor.execute(f"DELETE FROM {dataset.name} WHERE day < ?", [day])
+                    cursor.execute(
+                        "UPDATE store_info SET removed_through = greatest(removed_through, ?)", [last]
+                    )
+                removed += count
+            cursor.execute("UPDATE store_info SET kept_since = ?", [self._kept_since])
+        except BaseException:
+            cursor.execute("ROLLBACK")
+            raise
+        cursor.execute("COMMIT")
+        return removed
 
     def reader(self) -> duckdb.DuckDBPyConnection:
         """A cursor for another thread; it sees whole commits only."""

@@ -23,6 +23,7 @@ from ingest.exceptions import (
     StoreUnavailable,
     whereabouts,
 )
+from ingest.keep.retention import without_removed_days
 from ingest.keep.store import Store
 from ingest.normalise.events import EventRows, Events, normalise
 from sli.vocabulary import Rejection
@@ -183,7 +184,10 @@ class Writer:
         for numbers, found in events:
             places = np.array(numbers, dtype=np.int32)
             for rows in found.rows:
-                batch = rows.of_requests(places)
+                batch, too_old = without_removed_days(
+                    rows.of_requests(places), self._store.kept_since, len(results)
+                )
+                rejected[Rejection.TOO_OLD] += too_old
                 batches.append(batch)
                 arrived += np.bincount(batch.table["request"].to_numpy(), minlength=len(results))
             for reason, counts in found.rejected.items():
