@@ -44,18 +44,12 @@ def oldest_kept_day(retention_days: int, now: datetime) -> date:
     return now.astimezone(UTC).date() - timedelta(days=retention_days)
 
 
-def remove_old_days(store: Store, publisher: Publisher, retention_days: int, now: datetime) -> Removal | None:
-    """Remove the days that are older than `retention_days`, if it was not done already.
-
-    Returns:
-        What was removed; None if the store keeps nothing older, and lets nothing older in.
+def remove_days_before(store: Store, publisher: Publisher, before: date) -> Removal:
+    """Remove the days before `before`; costs little where there are none.
 
     Raises:
         duckdb.Error, OSError: it was not finished; the next call, or the next start, goes on.
     """
-    before = oldest_kept_day(retention_days, now)
-    if store.kept_since is not None and store.kept_since >= before:
-        return None
     rows = store.remove_before(before)
     return Removal(before, rows, publisher.drop_before(before))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -237,6 +238,7 @@ def _runs(days: Sequence[tuple[date, int]]) -> list[tuple[date, date]]:
     return runs
 
 
+@cache
 def _schema(dataset: Dataset) -> pa.Schema:
     return pa.schema([pa.field(column.name, _ARROW_TYPES[column.type]) for column in dataset.columns])
 

@@ -44,6 +44,7 @@ class Store:
         self.path = path
         self._opening = threading.Lock()
         self._broken = False
+        self._kept_since: date | None = None
         self._connection = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -59,7 +60,9 @@ class Store:
             connection.execute(f"ATTACH '{quoted}' AS store (STORAGE_VERSION '{_STORAGE_VERSION}')")
             connection.execute("USE store")
             info = prepare_store(connection, self.path)
-            self.id, self._kept_since = info.id, info.kept_since
+            self.id = info.id
+            if info.kept_since is not None:
+                self.keep_since(info.kept_since)
             self._holds_unstamped = {
                 dataset.name for dataset in EVENT_DATASETS if _holds_unstamped(connection, dataset)
             }
@@ -81,8 +84,12 @@ class Store:
 
     @property
     def kept_since(self) -> date | None:
-        """Events of earlier days were removed and are not to be stored again; None if none ever were."""
+        """Events of earlier days are not stored: they were removed, or are about to be. None: no end."""
         return self._kept_since
+
+    def keep_since(self, day: date) -> None:
+        """Let no more events of earlier days in; never goes back."""
+        self._kept_since = max(day, self._kept_since or day)
 
     def remove_before(self, day: date) -> int:
         """Remove all rows of earlier days, in one transaction; for a thread that is not the writer's.
@@ -94,7 +101,7 @@ class Store:
             duckdb.Error: none was.
         """
         # First, so that the writer lets no more of them in.
-        self._kept_since = max(day, self._kept_since or day)
+        self.keep_since(day)
         cursor = self.reader()
         cursor.execute("BEGIN")
         try:

@@ -12,7 +12,7 @@ import structlog
 
 from ingest.keep.compaction import compact_next
 from ingest.keep.publisher import Publisher
-from ingest.keep.retention import give_space_back, remove_old_days
+from ingest.keep.retention import give_space_back, oldest_kept_day, remove_days_before
 from ingest.keep.segments import MergeGivenUp, SegmentFolder
 from ingest.keep.store import Store
 
@@ -25,12 +25,19 @@ class Upkeep:
     """Retention and compaction, one piece at a time."""
 
     def __init__(self, store: Store, publisher: Publisher, retention_days: int | None) -> None:
-        """`retention_days`: whole days before today that are kept; None keeps all."""
+        """From here on the store lets nothing in that retention would remove.
+
+        Args:
+            retention_days: whole days before today that are kept; None keeps all.
+        """
         self._store = store
         self._publisher = publisher
         # Its own, since it works beside the publications.
         self._folder = SegmentFolder(publisher.folder.folder)
         self._retention_days = retention_days
+        self._removed_before: date | None = None
+        if retention_days is not None:
+            store.keep_since(oldest_kept_day(retention_days, datetime.now(UTC)))
         self._space_wanted = False
         self._unmergeable: set[tuple[str, date]] = set()
         self._log = structlog.get_logger("ingest.upkeep")
@@ -43,18 +50,24 @@ class Upkeep:
             duckdb.Error, OSError: the piece was not done, and will be tried again.
         """
         if self._retention_days is not None:
-            removal = remove_old_days(self._store, self._publisher, self._retention_days, now)
-            if removal is not None:
-                self._space_wanted = removal.rows > 0
-                self._log.info(
-                    "old_days_removed",
-                    before=removal.before.isoformat(),
-                    rows=removal.rows,
-                    segments=removal.segments,
-                )
+            self._remove_old_days(oldest_kept_day(self._retention_days, now))
         if self._space_wanted and give_space_back(self._store):
             self._space_wanted = False
         return compact_next(self._publisher, self._folder, now, self._unmergeable)
+
+    def _remove_old_days(self, before: date) -> None:
+        if before == self._removed_before:
+            return
+        removal = remove_days_before(self._store, self._publisher, before)
+        self._removed_before = before
+        if removal.rows or removal.segments:
+            self._space_wanted = True
+            self._log.info(
+                "old_days_removed",
+                before=before.isoformat(),
+                rows=removal.rows,
+                segments=removal.segments,
+            )
 
     def give_up(self) -> None:
         """End a merge that is under way in another thread, and let no other begin."""
