@@ -228,6 +228,60 @@ class NewerManifest(NewerFile):
     """The manifest of the published events."""
 
 
+class NothingToBackUp(CannotStart):
+    """Nothing was ever published in a data directory.
+
+    Attributes:
+        path: the data directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} holds no published events and no owner.key, so there is nothing to back up")
+        self.path = path
+
+
+class BackupFailed(CannotStart):
+    """A backup cannot be made; one that was there before is as it was.
+
+    Attributes:
+        path: the folder or file in question.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"no backup was made: {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class BackupUnusable(CannotStart):
+    """What should be a backup is none, or is damaged.
+
+    Attributes:
+        path: its folder.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the backup {path} cannot be used: {reason}; nothing was restored, use another one")
+        self.path = path
+        self.reason = reason
+
+
+class RestoreFailed(CannotStart):
+    """A backup cannot be restored to where it should go.
+
+    Attributes:
+        path: the data directory.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"nothing was restored to {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
 class DamagedStore(CannotStart):
     """The store cannot be opened.
 

@@ -148,7 +148,7 @@ RUNS = Dataset(
         Column("finished", "TIMESTAMPTZ", "when it ended"),
         Column("status", "VARCHAR", "ok or failed"),
         Column("inputs", "BIGINT", "the last commit number that was read"),
-        Column("rows", "BIGINT", "result rows that were written"),
+        Column("rows", "BIGINT", "result rows that were written, or rows that were checked"),
         Column("detail", "VARCHAR", "what was recomputed"),
     ),
 )

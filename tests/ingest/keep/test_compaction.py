@@ -46,8 +46,8 @@ class Published:
         return compact_next(self.publisher, folder, now, self.without)
 
     @property
-    def segments(self) -> tuple[Segment, ...]:
-        return Manifest.parse(self.directory.manifest.read_text()).segments
+    def segments(self) -> list[Segment]:
+        return list(Manifest.parse(self.directory.manifest.read_text()).segments)
 
     def files(self) -> set[Path]:
         return set(self.directory.events.rglob("*.parquet"))

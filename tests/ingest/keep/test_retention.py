@@ -47,7 +47,7 @@ def upkeep_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Upkeep]:
 
     class Clock(datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> datetime:
+        def now(cls, tz: Any = None) -> Any:
             return NOON
 
     def make(keeper: Any, publisher: Publisher, days: int | None) -> Upkeep:
