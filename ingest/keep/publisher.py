@@ -11,15 +11,17 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from itertools import groupby
 from pathlib import Path
 
 import duckdb
 import structlog
 
-from ingest.keep.files import put_in_place, set_aside, write_whole
+from ingest.exceptions import StoreUnavailable
+from ingest.keep.files import checksum, make_folder, put_in_place, set_aside, write_whole
 from ingest.keep.store import Store
+from ingest.keep.verification import Verification
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError, Segment, segment_path
 from sli.schemas import EVENT_DATASETS
@@ -29,6 +31,11 @@ from sli.schemas import EVENT_DATASETS
 MERGE_WIDTH = 8
 # Readers may hold a manifest for this long after it was replaced; then the merged files go.
 RETIRED_SECONDS = 120.0
+
+# At the start so much is read of what is published, newest first, before requests are taken; the rest is read
+# in small pieces between publications.
+_FIRST_CHECK_SECONDS = 0.5
+_CHECK_SECONDS = 0.05
 
 _COPY_OPTIONS = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
 
@@ -46,9 +53,12 @@ class Publisher:
         self._directory = directory
         self._log = structlog.get_logger("ingest.publisher")
         self._retired: list[tuple[float, Path]] = []
-        directory.events.mkdir(parents=True, exist_ok=True)
+        make_folder(directory.events)
+        self._verification = Verification(directory.events)
         self._manifest = self._load()
-        self._repair()
+        for segment, reason in self._verification.damaged_at_a_glance(self._manifest.segments):
+            self._repair(segment, reason)
+        self.check(_FIRST_CHECK_SECONDS)
         self._remove_unlisted()
 
     @property
@@ -63,10 +73,20 @@ class Publisher:
             The number of rows that were published.
 
         Raises:
-            duckdb.Error, OSError: nothing was published; the next call tries again.
+            duckdb.Error, OSError, StoreUnavailable: nothing was published; the next call tries again.
         """
-        first, last = self.published_through + 1, self._store.last_commit
+        try:
+            return self._publish()
+        except duckdb.Error as error:
+            if not self._store.mend(error):
+                raise
+            return self._publish()
+
+    def _publish(self) -> int:
+        with self._store.steady() as rebuilt:
+            first, last = self.published_through + 1, self._store.last_commit
         if first > last:
+            self._store.is_published(self.published_through)
             return 0
         reader = self._store.reader()
         segments = [
@@ -81,9 +101,23 @@ class Publisher:
                 merged = self._write(reader, dataset, day, run[0].first_commit, run[-1].last_commit)
                 listed = [segment for segment in listed if segment not in run] + [merged]
                 replaced.extend(run)
-        self._replace(Manifest(self._store.id, last, tuple(sorted(listed, key=_order))))
+        with self._store.steady() as still:
+            if still != rebuilt:
+                # What was read has other numbers by now.
+                return 0
+            self._replace(Manifest(self._store.id, last, tuple(sorted(listed, key=_order))))
+        self._store.is_published(last)
         self._retire(replaced)
         return sum(segment.rows for segment in segments)
+
+    def check(self, seconds: float = _CHECK_SECONDS) -> None:
+        """Read some of the published segments, and write those again that are not what was written.
+
+        Raises:
+            duckdb.Error, OSError: one cannot be written again now.
+        """
+        for segment, reason in self._verification.damaged(self._manifest.segments, seconds):
+            self._repair(segment, reason)
 
     def _load(self) -> Manifest:
         empty = Manifest(self._store.id, 0, ())
@@ -101,27 +135,32 @@ class Publisher:
             reason = str(error)
         if reason is None:
             return manifest
-        aside = set_aside(path, _stamp())
+        aside = set_aside(path)
         self._log.warning("manifest_set_aside", reason=reason, kept_as=str(aside), next="published again")
         return empty
 
-    def _repair(self) -> None:
-        """Write again the segments that are missing or of a wrong size."""
-        reader = None
-        for segment in self._manifest.segments:
-            path = self._directory.events / segment.path
-            if path.exists() and path.stat().st_size == segment.bytes:
-                continue
-            aside = set_aside(path, _stamp()) if path.exists() else None
-            self._log.warning(
-                "segment_repaired", segment=segment.path, kept_as=str(aside) if aside else "it was missing"
-            )
-            reader = reader or self._store.reader()
-            again = self._write(
-                reader, segment.dataset, segment.day, segment.first_commit, segment.last_commit
-            )
-            listed = tuple(again if each is segment else each for each in self._manifest.segments)
-            self._replace(replace(self._manifest, segments=listed))
+    def _repair(self, segment: Segment, reason: str) -> None:
+        """Set a damaged segment aside and write it again from the store."""
+        path = self._directory.events / segment.path
+        aside = set_aside(path) if path.exists() else None
+        of = (segment.dataset, segment.day, segment.first_commit, segment.last_commit)
+        try:
+            again = self._write(self._store.reader(), *of)
+        except duckdb.Error as error:
+            if not self._store.mend(error):
+                raise
+            again = self._write(self._store.reader(), *of)
+        listed = tuple(again if each == segment else each for each in self._manifest.segments)
+        self._replace(replace(self._manifest, segments=listed))
+        self._log.warning(
+            "segment_repaired",
+            segment=segment.path,
+            reason=reason,
+            kept_as=str(aside) if aside else None,
+            rows=again.rows,
+        )
+        if again.rows < segment.rows:
+            self._log.error("rows_lost", segment=segment.path, rows=segment.rows - again.rows)
 
     def _remove_unlisted(self) -> None:
         """Remove what a killed publication, or one whose readers are gone, left behind."""
@@ -135,7 +174,7 @@ class Publisher:
     ) -> Segment:
         name = segment_path(dataset, day, first, last)
         path = self._directory.events / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary = path.with_suffix(".tmp")
         quoted = str(temporary).replace("'", "''")
         # Sorted: neighbours are alike and the file is small, and the same rows give the same file.
@@ -148,9 +187,9 @@ class Publisher:
             ) TO '{quoted}' ({_COPY_OPTIONS})
             """
         ).fetchall()[0][0]
-        size = temporary.stat().st_size
+        size, crc32 = temporary.stat().st_size, checksum(temporary)
         put_in_place(temporary, path)
-        return Segment(dataset, day, name, rows, size, first, last)
+        return Segment(dataset, day, name, rows, size, first, last, crc32)
 
     def _replace(self, manifest: Manifest) -> None:
         write_whole(self._directory.manifest, manifest.render())
@@ -195,8 +234,9 @@ class PublishingThread:
     def _publish(self) -> None:
         try:
             self._publisher.publish()
+            self._publisher.check()
             self.failing = False
-        except (duckdb.Error, OSError) as error:
+        except (duckdb.Error, OSError, StoreUnavailable) as error:
             # The events are safe in the store; readers see them later. Said once, not at every try.
             if not self.failing:
                 self._log.error("publishing_failed", reason=str(error).splitlines()[0], next="tried again")
@@ -220,7 +260,3 @@ def _mergeable(segments: list[Segment]) -> list[Segment]:
 
 def _order(segment: Segment) -> tuple[str, date, int]:
     return segment.dataset, segment.day, segment.first_commit
-
-
-def _stamp() -> str:
-    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
