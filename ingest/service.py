@@ -19,6 +19,7 @@ from ingest.configuration import IngestConfiguration
 from ingest.exceptions import PortTaken
 from ingest.keep.lock import IngestLock
 from ingest.keep.publisher import Publisher, PublishingThread
+from ingest.keep.recovery import open_store
 from ingest.keep.store import Store
 from ingest.keep.upkeep import Upkeep, UpkeepThread
 from ingest.keep.writer import Writer
@@ -55,7 +56,7 @@ def run(configuration: IngestConfiguration, on_ready: Callable[[dict[str, str]],
         directory.endpoints.unlink(missing_ok=True)
         owner_key = load_or_make_key(directory.owner_key)
         http_socket = stack.enter_context(_listen(configuration.host, configuration.http_port))
-        store = Store(directory.store)
+        store = open_store(directory)
         stack.callback(store.close)
         publisher = Publisher(store, directory)
         publishing = PublishingThread(publisher, configuration.publish_interval_seconds)

@@ -27,6 +27,11 @@ class DataDirectory:
         return self.root / "events.duckdb.wal"
 
     @property
+    def journal(self) -> Path:
+        """The folder of the journal: what is stored and not published yet, a second time."""
+        return self.root / "journal"
+
+    @property
     def owner_key(self) -> Path:
         """The key of the owners' hashes, mode 0600."""
         return self.root / "owner.key"

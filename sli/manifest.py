@@ -25,6 +25,7 @@ class Segment:
         bytes: size of the file.
         first_commit: lowest commit number that it may hold.
         last_commit: highest commit number that it may hold.
+        crc32: of the file's bytes; None where an older version wrote it.
     """
 
     dataset: str
@@ -34,6 +35,7 @@ class Segment:
     bytes: int
     first_commit: int
     last_commit: int
+    crc32: int | None = None
 
 
 class ManifestError(ValueError):

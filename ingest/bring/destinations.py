@@ -17,7 +17,7 @@ from ingest.configuration import IngestConfiguration
 from ingest.exceptions import DataDirectoryInUse, IngestError, MalformedBody, StoreUnavailable
 from ingest.keep.lock import IngestLock
 from ingest.keep.publisher import Publisher
-from ingest.keep.store import Store
+from ingest.keep.recovery import open_store
 from ingest.keep.writer import Encoding, Outcome, Request, Writer
 from ingest.normalise.owner import load_or_make_key
 from sli.data_directory import DataDirectory
@@ -55,7 +55,7 @@ class StoreDestination:
         with ExitStack() as stack:
             stack.enter_context(IngestLock(directory, patience_seconds=0))
             owner_key = load_or_make_key(directory.owner_key)
-            store = Store(directory.store)
+            store = open_store(directory)
             stack.callback(store.close)
             publisher = Publisher(store, directory)
             stack.callback(publisher.publish)

@@ -47,15 +47,12 @@ STEPS: Mapping[int, Step] = {1: _to_format_2}
 """For each older format the step that leads to the next."""
 
 
-def prepare_store(
-    connection: duckdb.DuckDBPyConnection, path: Path, store_id: str | None = None
-) -> StoreInfo:
+def prepare_store(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Make the tables of a new store, or bring an older one up to today's format.
 
     Args:
         connection: whose current database is the store; not in a transaction.
         path: of the store, for errors and the log.
-        store_id: the id of a new store; a fresh one if not given.
 
     Raises:
         NewerStore: a newer version wrote it; it is as it was.
@@ -63,7 +60,7 @@ def prepare_store(
     """
     connection.execute("BEGIN")
     try:
-        info, came_from = _prepare(connection, path, store_id)
+        came_from = _prepare(connection, path)
     except BaseException:
         connection.execute("ROLLBACK")
         raise
@@ -72,12 +69,16 @@ def prepare_store(
         structlog.get_logger("ingest.store").info(
             "store_migrated", store=str(path), from_format=came_from, to_format=EVENT_FORMAT
         )
-    return info
 
 
-def _prepare(
-    connection: duckdb.DuckDBPyConnection, path: Path, store_id: str | None
-) -> tuple[StoreInfo, int]:
+def read_store_info(connection: duckdb.DuckDBPyConnection) -> StoreInfo:
+    """What a store of today's format says of itself."""
+    rows = connection.execute("SELECT id, kept_since, removed_through FROM store_info").fetchall()
+    (store_id, kept_since, removed_through) = rows[0]
+    return StoreInfo(str(store_id), kept_since, int(removed_through))
+
+
+def _prepare(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     connection.execute(
         "CREATE TABLE IF NOT EXISTS store_info "
         "(format INTEGER, id VARCHAR, kept_since DATE, removed_through BIGINT DEFAULT 0)"
@@ -85,7 +86,7 @@ def _prepare(
     found = connection.execute("SELECT format FROM store_info").fetchall()
     if not found:
         connection.execute(
-            "INSERT INTO store_info (format, id) VALUES (?, ?)", [EVENT_FORMAT, store_id or str(uuid.uuid4())]
+            "INSERT INTO store_info (format, id) VALUES (?, ?)", [EVENT_FORMAT, str(uuid.uuid4())]
         )
     came_from = int(found[0][0]) if found else EVENT_FORMAT
     if came_from > EVENT_FORMAT:
@@ -97,6 +98,4 @@ def _prepare(
         columns = ", ".join(f"{column.name} {column.type}" for column in dataset.columns)
         connection.execute(f"CREATE TABLE IF NOT EXISTS {dataset.name} ({columns})")
     connection.execute("UPDATE store_info SET format = ?", [EVENT_FORMAT])
-    rows = connection.execute("SELECT id, kept_since, removed_through FROM store_info").fetchall()
-    (found_id, kept_since, removed_through) = rows[0]
-    return StoreInfo(str(found_id), kept_since, int(removed_through)), came_from
+    return came_from

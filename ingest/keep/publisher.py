@@ -12,17 +12,19 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import date
 from itertools import chain, groupby
 from pathlib import Path
 
 import duckdb
 import structlog
 
-from ingest.exceptions import NewerManifest
-from ingest.keep.files import set_aside, write_whole
+from ingest.exceptions import NewerManifest, StoreUnavailable
+from ingest.keep.database import first_line
+from ingest.keep.files import make_folder, set_aside, write_whole
 from ingest.keep.segments import SegmentFolder
 from ingest.keep.store import Store
+from ingest.keep.verification import Verification
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError, NewerManifestError, Segment
 from sli.schemas import EVENT_DATASETS, EVENT_FORMAT
@@ -32,6 +34,12 @@ from sli.schemas import EVENT_DATASETS, EVENT_FORMAT
 MERGE_WIDTH = 8
 # Readers may hold a manifest for this long after it was replaced; then the merged files go.
 RETIRED_SECONDS = 120.0
+
+
+# At the start so much is read of what is published, newest first, before requests are taken; the rest is read
+# in small pieces between publications.
+_FIRST_CHECK_SECONDS = 0.5
+_CHECK_SECONDS = 0.05
 
 
 class Publisher:
@@ -53,12 +61,15 @@ class Publisher:
         # A publication and a compaction run beside each other; the manifest is changed by one at a time.
         self._changing = threading.Lock()
         self._retired: list[tuple[float, Path]] = []
-        directory.events.mkdir(parents=True, exist_ok=True)
+        make_folder(directory.events)
+        self._verification = Verification(directory.events)
         self._manifest = self._load()
         if store.kept_since is not None:
             # Killed between the store and the manifest, a removal of old days is finished here.
             self.drop_before(store.kept_since)
-        self._repair()
+        for segment, reason in self._verification.damaged_at_a_glance(self._manifest.segments):
+            self._repair(segment, reason)
+        self.check(_FIRST_CHECK_SECONDS)
         self._remove_unlisted()
 
     @property
@@ -78,29 +89,61 @@ class Publisher:
             The number of rows that were published.
 
         Raises:
-            duckdb.Error, OSError: nothing was published; the next call tries again.
+            duckdb.Error, OSError, StoreUnavailable: nothing was published; the next call tries again.
         """
         with self._changing:
             self._remove_retired()
+            try:
+                return self._publish()
+            except duckdb.Error as error:
+                if not self._store.mend(error):
+                    raise
+                return self._publish()
+
+    def _publish(self) -> int:
+        with self._store.steady() as rebuilt:
             first, last = self.published_through + 1, self._store.last_commit
-            if first > last:
+        if first > last:
+            self._store.is_published(self.published_through)
+            return 0
+        reader = self._store.reader()
+        segments = [
+            segment
+            for dataset in EVENT_DATASETS
+            for segment in self.folder.write_commits(reader, dataset.name, first, last)
+        ]
+        listed = _grouped((*self._manifest.segments, *segments))
+        replaced: list[Segment] = []
+        for key in {(segment.dataset, segment.day) for segment in segments}:
+            while run := _mergeable(listed[key]):
+                merged = self._merge(run)
+                if merged is None:
+                    break
+                listed[key] = [segment for segment in listed[key] if segment not in run] + [merged]
+                replaced += run
+        with self._store.steady() as still:
+            if still != rebuilt:
+                # What was read has other numbers by now.
                 return 0
-            reader = self._store.reader()
-            segments = [
-                segment
-                for dataset in EVENT_DATASETS
-                for segment in self.folder.write_commits(reader, dataset.name, first, last)
-            ]
-            listed = _grouped((*self._manifest.segments, *segments))
-            replaced: list[Segment] = []
-            for key in {(segment.dataset, segment.day) for segment in segments}:
-                while run := _mergeable(listed[key]):
-                    merged = self.folder.merge(run)
-                    listed[key] = [segment for segment in listed[key] if segment not in run] + [merged]
-                    replaced += run
             self._replace(last, chain.from_iterable(listed.values()))
-            self._retire(replaced)
-            return sum(segment.rows for segment in segments)
+        self._store.is_published(last)
+        self._retire(replaced)
+        return sum(segment.rows for segment in segments)
+
+    def _merge(self, run: Sequence[Segment]) -> Segment | None:
+        """Merge segments; None where it cannot be done, which must keep no new event from being published."""
+        try:
+            return self.folder.merge(run)
+        except duckdb.Error as error:
+            # One of them is damaged, most likely: the next check reads them again.
+            self._verification.look_again(run)
+            self._log.warning(
+                "merge_put_off",
+                dataset=run[0].dataset,
+                day=run[0].day.isoformat(),
+                reason=first_line(error),
+            )
+            return None
 
     def put_in_place_of(self, old: Sequence[Segment], merged: Segment) -> bool:
         """List `merged` in the place of the segments whose rows it holds.
@@ -138,6 +181,16 @@ class Publisher:
                 self._retire(dropped)
             return len(dropped)
 
+    def check(self, seconds: float = _CHECK_SECONDS) -> None:
+        """Read some of the published segments, and write those again that are not what was written.
+
+        Raises:
+            duckdb.Error, OSError: one cannot be written again now.
+        """
+        with self._changing:
+            for segment, reason in self._verification.damaged(self._manifest.segments, seconds):
+                self._repair(segment, reason)
+
     def _load(self) -> Manifest:
         empty = Manifest(self._store.id, 0, ())
         path = self._directory.manifest
@@ -156,27 +209,38 @@ class Publisher:
             reason = str(error)
         if reason is None:
             return manifest
-        aside = set_aside(path, _stamp())
+        aside = set_aside(path)
         self._log.warning("manifest_set_aside", reason=reason, kept_as=str(aside), next="published again")
         return empty
 
-    def _repair(self) -> None:
-        """Write again the segments that are missing or of a wrong size."""
-        reader = None
-        for segment in self._manifest.segments:
-            path = self._directory.events / segment.path
-            if path.exists() and path.stat().st_size == segment.bytes:
-                continue
-            aside = set_aside(path, _stamp()) if path.exists() else None
-            self._log.warning(
-                "segment_repaired", segment=segment.path, kept_as=str(aside) if aside else "it was missing"
-            )
-            reader = reader or self._store.reader()
-            (again,) = self.folder.write_commits(
-                reader, segment.dataset, segment.first_commit, segment.last_commit, segment.day
-            )
-            listed = [again if each is segment else each for each in self._manifest.segments]
-            self._replace(self.published_through, listed)
+    def _repair(self, segment: Segment, reason: str) -> None:
+        """Set a damaged segment aside and write it again from the store."""
+        path = self.folder.folder / segment.path
+        aside = set_aside(path) if path.exists() else None
+        try:
+            again = self._write_again(segment)
+        except duckdb.Error as error:
+            if not self._store.mend(error):
+                raise
+            again = self._write_again(segment)
+        rows = sum(each.rows for each in again)
+        listed = [each for each in self._manifest.segments if each != segment]
+        self._replace(self.published_through, [*listed, *again])
+        self._log.warning(
+            "segment_repaired",
+            segment=segment.path,
+            reason=reason,
+            kept_as=str(aside) if aside else None,
+            rows=rows,
+        )
+        if rows < segment.rows:
+            self._log.error("rows_lost", segment=segment.path, rows=segment.rows - rows)
+
+    def _write_again(self, segment: Segment) -> list[Segment]:
+        """Its rows from the store: one segment, or none where the store has no row of it any more."""
+        return self.folder.write_commits(
+            self._store.reader(), segment.dataset, segment.first_commit, segment.last_commit, segment.day
+        )
 
     def _remove_unlisted(self) -> None:
         """Remove what a killed publication, or one whose readers are gone, left behind."""
@@ -237,8 +301,9 @@ class PublishingThread:
     def _publish(self) -> None:
         try:
             self._publisher.publish()
+            self._publisher.check()
             self.failing = False
-        except (duckdb.Error, OSError) as error:
+        except (duckdb.Error, OSError, StoreUnavailable) as error:
             # The events are safe in the store; readers see them later. Said once, not at every try.
             if not self.failing:
                 self._log.error("publishing_failed", reason=str(error).splitlines()[0], next="tried again")
@@ -267,7 +332,3 @@ def _mergeable(segments: list[Segment]) -> list[Segment]:
 
 def _order(segment: Segment) -> tuple[str, date, int]:
     return segment.dataset, segment.day, segment.first_commit
-
-
-def _stamp() -> str:
-    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.keep.files import sync
+from ingest.keep.files import checksum, sync
 from sli.manifest import Segment, segment_path
 from sli.schemas import EVENT_DATASETS, Column, Dataset
 
@@ -186,10 +186,10 @@ class _SegmentFile:
         if self._held_rows:
             self._flush()
         self._writer.close()
-        size = self._temporary.stat().st_size
+        size, crc32 = self._temporary.stat().st_size, checksum(self._temporary)
         sync(self._temporary)
         self._temporary.replace(self._path)
-        return Segment(self._dataset.name, self.day, self._name, self._rows, size, *self._commits)
+        return Segment(self._dataset.name, self.day, self._name, self._rows, size, *self._commits, crc32)
 
     def discard(self) -> None:
         self._writer.close()

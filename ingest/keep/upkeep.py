@@ -39,6 +39,7 @@ class Upkeep:
         if retention_days is not None:
             store.keep_since(oldest_kept_day(retention_days, datetime.now(UTC)))
         self._space_wanted = False
+        self._today: date | None = None
         self._unmergeable: set[tuple[str, date]] = set()
         self._log = structlog.get_logger("ingest.upkeep")
 
@@ -51,6 +52,10 @@ class Upkeep:
         """
         if self._retention_days is not None:
             self._remove_old_days(oldest_kept_day(self._retention_days, now))
+        if now.date() != self._today:
+            # What could not be merged may have been written again since.
+            self._today = now.date()
+            self._unmergeable.clear()
         if self._space_wanted and give_space_back(self._store):
             self._space_wanted = False
         return compact_next(self._publisher, self._folder, now, self._unmergeable)

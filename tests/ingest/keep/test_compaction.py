@@ -163,6 +163,22 @@ def test_a_segment_that_cannot_be_read_stops_only_its_own_day(published: Publish
     assert [segment.rows for segment in published.segments] == [2, 2, 2, 3]
 
 
+def test_a_damaged_segment_keeps_nothing_from_being_published(published: Published) -> None:
+    while len(published.segments) < MERGE_WIDTH - 1:
+        published.publish(20 + len(published.segments))
+    first = published.directory.events / published.segments[0].path
+    first.write_bytes(b"x" * first.stat().st_size)
+    published.publish(40)
+    assert published.publisher.published_through == MERGE_WIDTH
+    assert len(published.segments) == MERGE_WIDTH
+    # It was found, is found again by its checksum, and then the merge is made up for.
+    published.publisher.check(60)
+    assert sorted(published.rows()) == sorted(published.stored())
+    published.publish(41)
+    assert len(published.segments) == 1
+    assert sorted(published.rows()) == sorted(published.stored())
+
+
 def test_a_merge_that_is_given_up_leaves_nothing(published: Published) -> None:
     before = published.files()
     folder = SegmentFolder(published.directory.events)
