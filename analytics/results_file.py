@@ -59,6 +59,16 @@ class PreviousResults:
     damaged: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run of a job; the fields are those of `RUNS`."""
+
+    started: datetime
+    status: str
+    inputs: int
+    detail: str
+
+
 def connect() -> duckdb.DuckDBPyConnection:
     """A connection of its own, in memory, that loads no extension and computes in UTC."""
     connection = duckdb.connect(
@@ -118,6 +128,34 @@ def previous_runs(directory: DataDirectory) -> pl.DataFrame:
             connection.sql(f"SELECT {columns} FROM results.{RUNS.name} ORDER BY started, rowid")
         )
     return none
+
+
+def last_run(directory: DataDirectory, job: str) -> LastRun | None:
+    """The last run of a job that the results in place have recorded; None where there is none."""
+    if not directory.results.exists():
+        return None
+    with connect() as connection, suppress(duckdb.Error):
+        connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
+        rows = connection.execute(
+            f"SELECT started, status, inputs, detail FROM results.{RUNS.name} WHERE job = ? "
+            "ORDER BY started DESC, rowid DESC LIMIT 1",
+            [job],
+        ).fetchall()
+        if rows:
+            started, status, inputs, detail = rows[0]
+            return LastRun(started.astimezone(UTC), status, inputs, detail)
+    return None
+
+
+def results_format(directory: DataDirectory) -> int | None:
+    """The format that the results in place say they have; None where there are none, or they cannot tell."""
+    if not directory.results.exists():
+        return None
+    with connect() as connection, suppress(duckdb.Error):
+        connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
+        rows = connection.execute("SELECT format FROM results.results_info").fetchall()
+        return int(rows[0][0]) if rows else None
+    return None
 
 
 def is_readable(directory: DataDirectory) -> bool:
