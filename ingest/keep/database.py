@@ -52,6 +52,8 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
     """
     connection = connect()
     try:
+        # What does not fit into memory; else it would lie wherever the service was started.
+        connection.execute(f"SET GLOBAL temp_directory = {text(str(path.with_name('spill.tmp')))}")
         connection.execute(f"ATTACH {text(str(path))} AS store (STORAGE_VERSION '{_STORAGE_VERSION}')")
         connection.execute("USE store")
         prepare_store(connection, path)

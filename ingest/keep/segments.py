@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from itertools import pairwise
@@ -20,10 +21,15 @@ from sli.schemas import EVENT_DATASETS, Column, Dataset
 
 # Readers skip row groups by their ranges of times; and as many rows are held while a segment is written.
 ROW_GROUP_ROWS = 122_880
-# Many days that arrived at once are read from the store together, so long as they come to no more rows.
-_ROWS_AT_ONCE = 500_000
-# Memory that a merge takes from the machine, beside the store's; what is more goes to the disk meanwhile.
-_MERGE_MEMORY = "256MiB"
+# Rows are held in memory, 30 MB of them at most, so that many days that arrived together are read from the
+# store together, and each costs no more than its file. A day with more rows is written by the engine.
+_ROWS_AT_ONCE = 50_000
+# Memory that a merge takes beside the store's; what does not fit goes to the disk meanwhile.
+_MERGE_MEMORY = "192MiB"
+_COPY_OPTIONS = (
+    "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 1, "
+    f"ROW_GROUP_SIZE {ROW_GROUP_ROWS}"
+)
 
 _ORDER = "ORDER BY day, time_unix_nano, event_id"
 
@@ -82,10 +88,14 @@ class SegmentFolder:
         ).fetchall()
         reader.execute("SET SESSION arrow_lossless_conversion = true")
         segments: list[Segment] = []
-        for earliest, latest in _runs(days):
-            span = f"day BETWEEN DATE '{earliest.isoformat()}' AND DATE '{latest.isoformat()}'"
-            rows = reader.sql(f"FROM {dataset} WHERE {commits} AND {span} {_ORDER}")
-            segments += self._write(rows.to_arrow_reader(ROW_GROUP_ROWS), dataset, first, last)
+        for run in _runs(days):
+            span = f"day BETWEEN DATE '{run.first.isoformat()}' AND DATE '{run.last.isoformat()}'"
+            rows = f"FROM {dataset} WHERE {commits} AND {span} {_ORDER}"
+            if run.rows > _ROWS_AT_ONCE:
+                segments.append(self._copy(reader, rows, _DATASETS[dataset], run.first, first, last))
+            else:
+                batches = reader.sql(rows).to_arrow_reader(_ROWS_AT_ONCE)
+                segments += self._write(batches, _DATASETS[dataset], first, last)
         self._make_names_last(segments)
         return segments
 
@@ -98,7 +108,6 @@ class SegmentFolder:
             MergeGivenUp: `give_up` was called.
             duckdb.Error, OSError: it cannot be done; in either case the segments are as they were.
         """
-        paths = [str(self.folder / segment.path) for segment in segments]
         first, last = min(s.first_commit for s in segments), max(s.last_commit for s in segments)
         with duckdb.connect(
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -108,20 +117,19 @@ class SegmentFolder:
                 "threads = 1",
                 f"temp_directory = '{_quoted(self.folder / 'merging.tmp')}'",
                 "TimeZone = 'UTC'",
-                "arrow_lossless_conversion = true",
             ):
                 connection.execute(f"SET {setting}")
-            columns = ", ".join(_DATASETS[segments[0].dataset].names)
+            dataset, day = _DATASETS[segments[0].dataset], segments[0].day
+            source = ", ".join(f"'{_quoted(self.folder / segment.path)}'" for segment in segments)
+            rows = (
+                f"SELECT {', '.join(dataset.names)} "
+                f"FROM read_parquet([{source}], hive_partitioning = false) {_ORDER}"
+            )
             self._merging = connection
             try:
                 if self._given_up.is_set():
                     raise MergeGivenUp
-                rows = connection.sql(
-                    f"SELECT {columns} FROM read_parquet($paths, hive_partitioning = false) {_ORDER}",
-                    params={"paths": paths},
-                )
-                batches = rows.to_arrow_reader(ROW_GROUP_ROWS)
-                (merged,) = self._write(batches, segments[0].dataset, first, last)
+                merged = self._copy(connection, rows, dataset, day, first, last)
             except duckdb.InterruptException as error:
                 raise MergeGivenUp from error
             finally:
@@ -129,21 +137,39 @@ class SegmentFolder:
         self._make_names_last([merged])
         return merged
 
-    def _write(self, rows: pa.RecordBatchReader, dataset: str, first: int, last: int) -> list[Segment]:
+    def _copy(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        rows: str,
+        dataset: Dataset,
+        day: date,
+        first: int,
+        last: int,
+    ) -> Segment:
+        """Have the engine write the rows of a query, all of one day: bytes are synced, the name is not."""
+        file = _SegmentFile(self.folder, dataset, day, first, last)
+        try:
+            written = connection.execute(
+                f"COPY ({rows}) TO '{_quoted(file.temporary)}' ({_COPY_OPTIONS})"
+            ).fetchall()
+            return file.finish(int(written[0][0]))
+        except BaseException:
+            file.discard()
+            raise
+
+    def _write(self, rows: pa.RecordBatchReader, dataset: Dataset, first: int, last: int) -> list[Segment]:
         """Write rows that come sorted by day: bytes are synced, names are not."""
         segments: list[Segment] = []
-        file: _SegmentFile | None = None
+        file: _OpenSegment | None = None
         try:
-            for day, part in _by_day(rows, _DATASETS[dataset]):
-                if self._given_up.is_set():
-                    raise MergeGivenUp
+            for day, part in _by_day(rows, dataset):
                 if file is None or file.day != day:
                     if file is not None:
-                        segments.append(file.finish())
-                    file = _SegmentFile(self.folder, _DATASETS[dataset], day, first, last)
+                        segments.append(file.close())
+                    file = _OpenSegment(self.folder, dataset, day, first, last)
                 file.add(part)
             if file is not None:
-                segments.append(file.finish())
+                segments.append(file.close())
         except BaseException:
             if file is not None:
                 file.discard()
@@ -169,35 +195,36 @@ class _SegmentFile:
         self._path = folder / self._name
         self._path.parent.mkdir(parents=True, exist_ok=True)
         # Of this thread alone: a publication and a compaction may come to write the same segment.
-        self._temporary = self._path.with_suffix(f".{threading.get_ident()}.tmp")
-        self._rows = 0
-        self._held: list[pa.Table] = []
-        self._held_rows = 0
-        self._writer = pq.ParquetWriter(self._temporary, _schema(dataset), **_WRITING[dataset.name])
+        self.temporary = self._path.with_suffix(f".{threading.get_ident()}.tmp")
 
-    def add(self, rows: pa.Table) -> None:
-        self._held.append(rows)
-        self._held_rows += len(rows)
-        self._rows += len(rows)
-        if self._held_rows >= ROW_GROUP_ROWS:
-            self._flush()
-
-    def finish(self) -> Segment:
-        if self._held_rows:
-            self._flush()
-        self._writer.close()
-        size, crc32 = self._temporary.stat().st_size, checksum(self._temporary)
-        sync(self._temporary)
-        self._temporary.replace(self._path)
-        return Segment(self._dataset.name, self.day, self._name, self._rows, size, *self._commits, crc32)
+    def finish(self, rows: int) -> Segment:
+        """Sync the bytes and give the file its name."""
+        size, crc32 = self.temporary.stat().st_size, checksum(self.temporary)
+        sync(self.temporary)
+        self.temporary.replace(self._path)
+        return Segment(self._dataset.name, self.day, self._name, rows, size, *self._commits, crc32)
 
     def discard(self) -> None:
-        self._writer.close()
-        self._temporary.unlink(missing_ok=True)
+        """Leave nothing of it."""
+        self.temporary.unlink(missing_ok=True)
 
-    def _flush(self) -> None:
-        self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
-        self._held, self._held_rows = [], 0
+
+class _OpenSegment(_SegmentFile):
+    """One to which rows are added part by part, in order; they are few enough for one row group."""
+
+    def __init__(self, folder: Path, dataset: Dataset, day: date, first: int, last: int) -> None:
+        super().__init__(folder, dataset, day, first, last)
+        self._rows: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        """Add some."""
+        self._rows.append(rows)
+
+    def close(self) -> Segment:
+        """Write and finish it."""
+        rows = pa.concat_tables(self._rows)
+        pq.write_table(rows, self.temporary, **_WRITING[self._dataset.name])
+        return self.finish(len(rows))
 
 
 def _by_day(rows: pa.RecordBatchReader, dataset: Dataset) -> Iterator[tuple[date, pa.Table]]:
@@ -224,17 +251,24 @@ def _typed(table: pa.Table, dataset: Dataset) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _runs(days: Sequence[tuple[date, int]]) -> list[tuple[date, date]]:
-    """Neighbouring days that are read together: the first and the last of each run."""
-    runs: list[tuple[date, date]] = []
-    rows = 0
-    for day, count in days:
-        if runs and rows + count <= _ROWS_AT_ONCE:
-            runs[-1] = (runs[-1][0], day)
-            rows += count
+@dataclass(slots=True)
+class _Run:
+    """Neighbouring days that are read together."""
+
+    first: date
+    last: date
+    rows: int
+
+
+def _runs(days: Sequence[tuple[date, int]]) -> list[_Run]:
+    """Runs of no more than a few rows, and each day that has more by itself."""
+    runs: list[_Run] = []
+    for day, rows in days:
+        if runs and runs[-1].rows + rows <= _ROWS_AT_ONCE:
+            runs[-1].last = day
+            runs[-1].rows += rows
         else:
-            runs.append((day, day))
-            rows = count
+            runs.append(_Run(day, day, rows))
     return runs
 
 
