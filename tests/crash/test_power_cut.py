@@ -3,7 +3,7 @@
 The real service runs with a recorder around its file system calls; from the recording, states of the disk
 are made that a cut at some moment could have left, and the service's own start is run on each.
 
-TOOLGAUGE_POWER_CUTS sets how many (40 if not set). The recorder is compiled with `cc` (Debian: gcc).
+CRASH_POWER_CUTS sets how many (40 if not set). The recorder is compiled with `cc` (Debian: gcc).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sli.data_directory import DataDirectory
 from sli.manifest import Manifest
 from tests.crash.disk import Call, Disk, calls
 
-CUTS = int(os.environ.get("TOOLGAUGE_POWER_CUTS", "40"))
+CUTS = int(os.environ.get("CRASH_POWER_CUTS", "40"))
 REQUESTS = 120
 PER_REQUEST = 20
 
@@ -63,7 +63,12 @@ def recorded(
 
     class Recorded(service_class):  # type: ignore[misc]
         def start(self) -> None:
-            self.command = [self.command[0], "-c", _PROGRAM, *self.command[self.command.index("serve") :]]
+            self.command: list[str] = [
+                self.command[0],
+                "-c",
+                _PROGRAM,
+                *self.command[self.command.index("serve") :],
+            ]
             super().start()
 
     service = Recorded(

@@ -1,6 +1,6 @@
 """Flipped, torn and missing bytes anywhere: the service comes up, and every answered row is there once.
 
-TOOLGAUGE_DAMAGE_ROUNDS sets how many random places of each file are damaged (4 if not set, one of each kind).
+CRASH_DAMAGE_ROUNDS sets how many random places of each file are damaged (4 if not set, one of each kind).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sli.data_directory import DataDirectory
 from sli.manifest import Manifest
 from sli.schemas import EVENT_DATASETS
 
-ROUNDS = int(os.environ.get("TOOLGAUGE_DAMAGE_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("CRASH_DAMAGE_ROUNDS", "4"))
 
 Rows = dict[str, list[Any]]
 
