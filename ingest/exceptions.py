@@ -167,6 +167,22 @@ class DataDirectoryUnusable(CannotStart):
         self.reason = reason
 
 
+class OwnerKeyLost(CannotStart):
+    """Events are stored, and the key of their owners' hashes is gone.
+
+    Attributes:
+        path: where the key should be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is damaged or missing, and so is its copy, while events are stored: put it back from a "
+            f"backup. To go on with another key, under which every owner counts as a new one: "
+            f"head -c 32 /dev/urandom > {path}"
+        )
+        self.path = path
+
+
 class DataDirectoryInUse(CannotStart):
     """Another process owns the store.
 

@@ -37,6 +37,11 @@ class DataDirectory:
         return self.root / "owner.key"
 
     @property
+    def owner_key_copy(self) -> Path:
+        """The same key and its SHA-256, mode 0600; used where the other file is damaged."""
+        return self.root / "owner.key.copy"
+
+    @property
     def ingest_lock(self) -> Path:
         """Locked by the process that owns the store, for as long as it lives."""
         return self.root / "ingest.lock"

@@ -7,10 +7,12 @@ manifest is replaced as a whole, a set of new segments, or the merge of old ones
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from sli.schemas import EVENT_FORMAT
 
@@ -85,15 +87,14 @@ class Manifest:
 
     def render(self) -> str:
         """The manifest as JSON text; `parse` gives it back."""
-        return json.dumps(
-            {
-                "format": EVENT_FORMAT,
-                "store": self.store,
-                "published_through": self.published_through,
-                "segments": [asdict(s) | {"day": s.day.isoformat()} for s in self.segments],
-            },
-            separators=(",", ":"),
-        )
+        tree = {
+            "format": EVENT_FORMAT,
+            "store": self.store,
+            "published_through": self.published_through,
+            "segments": [asdict(s) | {"day": s.day.isoformat()} for s in self.segments],
+        }
+        # Last, so that it is over all that stands before it.
+        return _compact(tree | {"crc32": zlib.crc32(_compact(tree).encode())})
 
     @staticmethod
     def parse(text: str) -> Manifest:
@@ -112,6 +113,10 @@ class Manifest:
                 raise ManifestError("damaged (its format is no number)")
             if found > EVENT_FORMAT:
                 raise NewerManifestError(found)
+            # Older versions wrote none.
+            crc32 = tree.pop("crc32", None)
+            if crc32 is not None and crc32 != zlib.crc32(_compact(tree).encode()):
+                raise ManifestError("damaged (its checksum does not fit)")
             segments = tuple(
                 Segment(**(entry | {"day": date.fromisoformat(entry["day"])})) for entry in tree["segments"]
             )
@@ -120,6 +125,10 @@ class Manifest:
             if isinstance(error, ManifestError):
                 raise
             raise ManifestError(f"damaged ({type(error).__name__})") from error
+
+
+def _compact(tree: dict[str, Any]) -> str:
+    return json.dumps(tree, separators=(",", ":"))
 
 
 def segment_path(dataset: str, day: date, first_commit: int, last_commit: int) -> str:

@@ -121,13 +121,12 @@ class Rebuilding:
         """The rows of a segment; where it is damaged, from what can still be read of the old store."""
         path = self._directory.events / segment.path
         dataset = _dataset(segment.dataset)
-        columns = ", ".join(dataset.names)
         range_ = f"commit_number BETWEEN {max(after + 1, segment.first_commit)} AND {segment.last_commit}"
         damage = damage_of(path, segment)
         if damage is None:
             source = f"read_parquet({text(str(path))}, hive_partitioning = false)"
             try:
-                return _insert(connection, dataset, f"SELECT {columns} FROM {source} WHERE {range_}")
+                return _insert(connection, dataset, f"FROM {source} WHERE {range_}")
             except duckdb.Error as error:
                 if tells_of_the_system(error):
                     raise
@@ -137,9 +136,7 @@ class Rebuilding:
             # Its file may be good where the segment is not.
             day = f"day = DATE '{segment.day.isoformat()}'"
             try:
-                rows = _insert(
-                    connection, dataset, f"SELECT {columns} FROM old.{dataset.name} WHERE {range_} AND {day}"
-                )
+                rows = _insert(connection, dataset, f"FROM old.{dataset.name} WHERE {range_} AND {day}")
             except duckdb.Error as error:
                 self._log.warning("old_store_unreadable", reason=first_line(error))
         if not rows or (after == 0 and rows < segment.rows):
@@ -154,11 +151,10 @@ class Rebuilding:
 
     def _take_unlisted(self, connection: duckdb.DuckDBPyConnection, dataset: Dataset, path: Path) -> int:
         """The rows of a file that no manifest tells of: merged files and their parts hold the same rows."""
-        columns = ", ".join(dataset.names)
         found = f"read_parquet({text(str(path))}, hive_partitioning = false) AS found"
         new = f"NOT EXISTS (FROM {dataset.name} AS taken WHERE taken.event_id = found.event_id)"
         try:
-            return _insert(connection, dataset, f"SELECT {columns} FROM {found} WHERE {new}")
+            return _insert(connection, dataset, f"FROM {found} WHERE {new}")
         except duckdb.Error as error:
             aside = set_aside(path)
             self._log.error("segment_unreadable", reason=first_line(error), kept_as=str(aside))
@@ -168,12 +164,11 @@ class Rebuilding:
         """What can be read of the old store beyond what was published; the journal holds it as well."""
         rows = 0
         for dataset in EVENT_DATASETS:
-            columns = ", ".join(dataset.names)
             try:
                 rows += _insert(
                     connection,
                     dataset,
-                    f"SELECT {columns} FROM old.{dataset.name} WHERE commit_number > {through}",
+                    f"FROM old.{dataset.name} WHERE commit_number > {through}",
                 )
             except duckdb.Error as error:
                 self._log.warning("old_store_unreadable", table=dataset.name, reason=first_line(error))
@@ -212,8 +207,8 @@ def _attached(connection: duckdb.DuckDBPyConnection, path: Path | None) -> Itera
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, dataset: Dataset, rows: str) -> int:
-    columns = ", ".join(dataset.names)
-    found = connection.execute(f"INSERT INTO {dataset.name} ({columns}) {rows}").fetchall()
+    # By name: what an earlier version wrote may lack a column of this one.
+    found = connection.execute(f"INSERT INTO {dataset.name} BY NAME SELECT * {rows}").fetchall()
     return int(found[0][0])
 
 

@@ -79,19 +79,29 @@ class Store:
         self._connection = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        try:
-            if self._damage is not None:
-                raise DamagedStore(self.path, self._damage)
-            connection = open_database(self.path)
-        except DamagedStore as error:
-            if self._recovery is None:
-                raise
-            self._recovery.rebuild(error.reason)
-            self._rebuilt += 1
-            connection = open_database(self.path)
+        reason = self._damage
+        if reason is None:
+            try:
+                return self._opened()
+            except DamagedStore as error:
+                if self._recovery is None:
+                    raise
+                reason = error.reason
+        assert self._recovery is not None
+        self._recovery.rebuild(reason)
+        self._rebuilt += 1
+        return self._opened()
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        connection = open_database(self.path)
         try:
             self._read_state(connection)
             self._recover_rows(connection)
+        except duckdb.Error as error:
+            connection.close()
+            if tells_of_damage(error):
+                raise DamagedStore(self.path, first_line(error)) from error
+            raise DataDirectoryUnusable(self.path, first_line(error)) from error
         except BaseException:
             connection.close()
             raise
@@ -140,7 +150,7 @@ class Store:
         rows = 0
         for part in parts:
             fresh = self._fresh(connection, part, part.table["event_id"])
-            self._insert_fresh(connection, fresh)
+            self._insert_fresh(connection, fresh, _INSERT_BY_NAME[part.dataset])
             rows += len(fresh.table)
         connection.execute("COMMIT")
         self._last_commit += rows > 0
@@ -246,7 +256,7 @@ class Store:
                     journal.append(self._last_commit + 1, _without_request(fresh))
                 if number == len(arriving):
                     written = journal.sync()
-            self._insert_fresh(connection, fresh)
+            self._insert_fresh(connection, fresh, _INSERT[part.dataset])
         if written is not None:
             written.result()
         connection.execute("COMMIT")
@@ -288,11 +298,11 @@ class Store:
         column = table.schema.get_field_index(name)
         return replace(part, table=table.set_column(column, "event_id", fresh["event_id"]))
 
-    def _insert_fresh(self, connection: duckdb.DuckDBPyConnection, part: Part) -> None:
+    def _insert_fresh(self, connection: duckdb.DuckDBPyConnection, part: Part, statement: str) -> None:
         if not len(part.table):
             return
         connection.register("arriving", part.table)
-        connection.execute(_INSERT[part.dataset], [self._last_commit + 1])
+        connection.execute(statement, [self._last_commit + 1])
         connection.unregister("arriving")
         if not part.bounded:
             self._holds_unstamped.add(part.dataset)
@@ -358,8 +368,6 @@ class Store:
                 raise StoreUnavailable(error.reason) from error
             except DataDirectoryUnusable as error:
                 raise StoreUnavailable(error.reason) from error
-            except duckdb.Error as error:
-                raise StoreUnavailable(first_line(error)) from error
             except OSError as error:
                 raise StoreUnavailable(error.strerror or type(error).__name__) from error
 
@@ -409,6 +417,12 @@ def _insert_statement(dataset: Dataset) -> str:
 _IS_STAMPED = "time_source IN ('record', 'event_timestamp')"
 
 _INSERT = {dataset.name: _insert_statement(dataset) for dataset in EVENT_DATASETS}
+# What an earlier version wrote down may lack a column of this one.
+_INSERT_BY_NAME = {
+    dataset.name: f"INSERT INTO {dataset.name} BY NAME "
+    "SELECT * REPLACE (event_id::UUID AS event_id), ?::BIGINT AS commit_number FROM arriving"
+    for dataset in EVENT_DATASETS
+}
 
 
 def _last_commit(connection: duckdb.DuckDBPyConnection, dataset: Dataset) -> int:

@@ -65,7 +65,9 @@ def test_a_newer_format_is_refused_and_an_older_one_read() -> None:
     with pytest.raises(NewerManifestError, match=words):
         Manifest.parse(json.dumps(json.loads(TREE) | {"format": EVENT_FORMAT + 1}))
     for older in range(1, EVENT_FORMAT):
-        assert Manifest.parse(json.dumps(json.loads(TREE) | {"format": older})) == Manifest("s", 1, ())
+        tree = json.loads(TREE) | {"format": older}
+        del tree["crc32"]
+        assert Manifest.parse(json.dumps(tree)) == Manifest("s", 1, ())
 
 
 @pytest.mark.parametrize("found", ["2", 0, None, True, 1.5])
