@@ -16,9 +16,11 @@ from functools import cache
 from typing import Any
 
 import orjson
+import pyarrow as pa
 from google.protobuf import message_factory
 from opentelemetry.proto.common.v1 import common_pb2
 
+from ingest.decode.protobuf import decode_protobuf
 from ingest.decode.wire import Signal, request_descriptor
 from ingest.exceptions import MalformedBody, TooLarge
 
@@ -38,12 +40,21 @@ _OUTER_NAMES = {
 }
 
 
+def decode_json(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
+    """Decode OTLP/JSON export requests; the columns are those of `decode_protobuf`.
+
+    Raises:
+        MalformedBody: one of the bodies is no such request.
+        TooLarge: it is of more objects than can be held.
+    """
+    return decode_protobuf(signal, [json_to_wire(signal, body) for body in bodies])
+
+
 def json_to_wire(signal: Signal, body: bytes) -> bytes:
     """Translate an OTLP/JSON export request.
 
     Args:
-        signal: what it is an export request of. Metrics are checked down to the list of metrics and
-            come back empty, since nothing of them is read.
+        signal: what it is an export request of.
         body: UTF-8 JSON.
 
     Raises:
@@ -59,9 +70,6 @@ def json_to_wire(signal: Signal, body: bytes) -> bytes:
     except orjson.JSONDecodeError as error:
         raise MalformedBody(signal, f"not valid JSON at line {error.lineno} column {error.colno}") from error
     try:
-        if signal is Signal.METRICS:
-            _check_outer(signal, tree)
-            return b""
         return _request(signal, tree)
     except _WrongField as error:
         raise MalformedBody(signal, str(error)) from error
@@ -137,6 +145,8 @@ def _integer(allowed: range) -> Callable[[Any], int]:
 
 _int64 = _integer(_INT64)
 _fixed64 = _integer(_FIXED64)
+_int32 = _integer(range(-(2**31), 2**31))
+_uint32 = _integer(range(2**32))
 
 
 def _double(node: Any) -> float:
@@ -187,7 +197,7 @@ def _message(signal: Signal, name: str) -> Any:
 
 def _request(signal: Signal, tree: Any) -> bytes:
     resources, scopes, records = _OUTER_NAMES[signal]
-    read_record = _log_record if signal is Signal.LOGS else _span
+    read_record = {Signal.LOGS: _log_record, Signal.TRACES: _span, Signal.METRICS: _metric}[signal]
 
     def scope_records(node: Any) -> Any:
         fields = _fields(node)
@@ -236,9 +246,71 @@ def _span(signal: Signal, fields: dict[str, Any]) -> Any:
         end_time=_field(fields, "endTimeUnixNano", _fixed64, 0),
         trace_id=_field(fields, "traceId", _trace_id, b""),
         span_id=_field(fields, "spanId", _span_id, b""),
+        parent_span_id=_field(fields, "parentSpanId", _span_id, b""),
         name=_field(fields, "name", _text, ""),
         attributes=_attributes(signal, fields),
     )
+
+
+def _metric(signal: Signal, fields: dict[str, Any]) -> Any:
+    counted = {
+        name: _field(fields, key, lambda node: _counted(signal, _fields(node)), None)
+        for key, name in _COUNTED.items()
+    }
+    return _message(signal, "Record")(
+        name=_field(fields, "name", _text, ""),
+        sum=_field(fields, "sum", lambda node: _sum(signal, _fields(node)), None),
+        **counted,
+    )
+
+
+def _counted(signal: Signal, fields: dict[str, Any]) -> Any:
+    points = _each(fields, "dataPoints", _fields)
+    return _message(signal, "Counted")(data_points=[b""] * len(points))
+
+
+def _sum(signal: Signal, fields: dict[str, Any]) -> Any:
+    return _message(signal, "Sum")(
+        data_points=_each(fields, "dataPoints", lambda node: _point(signal, _fields(node))),
+        aggregation_temporality=_field(fields, "aggregationTemporality", _temporality, 0),
+        is_monotonic=_field(fields, "isMonotonic", _bool, False),
+    )
+
+
+def _point(signal: Signal, fields: dict[str, Any]) -> Any:
+    values = {
+        "as_double": _field(fields, "asDouble", _double, None),
+        "as_int": _field(fields, "asInt", _int64, None),
+    }
+    if None not in values.values():
+        raise _WrongField("a point with one value")
+    return _message(signal, "Point")(
+        attributes=_attributes(signal, fields),
+        start_time=_field(fields, "startTimeUnixNano", _fixed64, 0),
+        time=_field(fields, "timeUnixNano", _fixed64, 0),
+        flags=_field(fields, "flags", _uint32, 0),
+        **values,
+    )
+
+
+_COUNTED = {
+    "gauge": "gauge",
+    "histogram": "histogram",
+    "exponentialHistogram": "exponential_histogram",
+    "summary": "summary",
+}
+
+
+def _temporality(node: Any) -> int:
+    """AggregationTemporality: OTLP/JSON has enums as numbers; their names are accepted too."""
+    names = (
+        "AGGREGATION_TEMPORALITY_UNSPECIFIED",
+        "AGGREGATION_TEMPORALITY_DELTA",
+        "AGGREGATION_TEMPORALITY_CUMULATIVE",
+    )
+    if node in names:
+        return names.index(node)
+    return _int32(node)
 
 
 def _attributes(signal: Signal, fields: dict[str, Any]) -> list[Any]:
@@ -307,15 +379,3 @@ def _any_value(node: Any, depth: int) -> Any:
         if name == "kvlist_value":
             return common_pb2.AnyValue(kvlist_value=common_pb2.KeyValueList.FromString(wire))
     return common_pb2.AnyValue(**members)
-
-
-def _check_outer(signal: Signal, tree: Any) -> None:
-    resources, scopes, records = _OUTER_NAMES[signal]
-
-    def scope_records(node: Any) -> None:
-        _each(_fields(node), records, _fields)
-
-    def resource_records(node: Any) -> None:
-        _each(_fields(node), scopes, scope_records)
-
-    _each(_fields(tree), resources, resource_records)

@@ -8,20 +8,16 @@ may be a repeat of one that was stored, and nobody could tell any more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import duckdb
-import numpy as np
-import numpy.typing as npt
 
-from ingest.decode.vectors import arrow
 from ingest.keep.publisher import Publisher
 from ingest.keep.store import Store
-from ingest.normalise.events import EventRows
+from ingest.normalise.times import NANOS_PER_DAY
 
 _EPOCH = date(1970, 1, 1)
-_NANOSECONDS_A_DAY = 86_400_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +63,6 @@ def give_space_back(store: Store) -> bool:
     return True
 
 
-def without_removed_days(
-    batch: EventRows, kept_since: date | None, requests: int
-) -> tuple[EventRows, npt.NDArray[np.int64]]:
-    """The rows of a batch that lie on `kept_since` or later.
-
-    Returns:
-        The rows, and how many rows of each request were left out.
-    """
-    if kept_since is not None:
-        time = batch.table["time_unix_nano"].to_numpy()
-        kept = time >= (kept_since - _EPOCH).days * _NANOSECONDS_A_DAY
-        if not kept.all():
-            left_out = np.bincount(batch.table["request"].to_numpy()[~kept], minlength=requests)
-            table = batch.table.filter(arrow(kept))
-            return replace(batch, table=table, stamped=batch.stamped[kept]), left_out
-    return batch, np.zeros(requests, dtype=np.int64)
+def start_of(day: date | None) -> int:
+    """When a day begins, in nanoseconds since 1970; 0, before all events, where there is none."""
+    return 0 if day is None else (day - _EPOCH).days * NANOS_PER_DAY

@@ -22,10 +22,11 @@ import structlog
 from ingest.decode.vectors import arrow
 from ingest.exceptions import DamagedStore, DataDirectoryUnusable, StoreUnavailable
 from ingest.keep.database import first_line, open_database, tells_of_damage
+from ingest.keep.increases import fill_increases
 from ingest.keep.journal import Frame, Journal, Part
 from ingest.keep.migrations import read_store_info
-from ingest.normalise.events import EventRows
-from sli.schemas import EVENT_DATASETS, Dataset
+from ingest.normalise.rows import EventRows
+from sli.schemas import EVENT_DATASETS, METRIC_INCREASES, Dataset
 
 # Frames of the journal are compared with the store in lots of about so many rows.
 _REPLAY_ROWS = 100_000
@@ -210,15 +211,15 @@ class Store:
         cursor.execute("USE store")
         return cursor
 
-    def insert(self, batches: Sequence[EventRows], requests: int) -> npt.NDArray[np.int64]:
+    def insert(self, batches: Sequence[EventRows], arrivals: int) -> npt.NDArray[np.int64]:
         """Store the rows that are not stored already, in one transaction, synced to disk.
 
         Args:
             batches: rows of the event tables; copies of an event within them are stored once.
-            requests: how many requests they came in.
+            arrivals: how many groups of arrivals they came in.
 
         Returns:
-            How many rows of each request were stored.
+            How many rows of each group were stored.
 
         Raises:
             StoreUnavailable: nothing of it is stored.
@@ -226,7 +227,7 @@ class Store:
         with self._writing:
             self._reopen_if_broken()
             try:
-                stored = self._insert(batches, requests)
+                stored = self._insert(batches, arrivals)
             except duckdb.Error as error:
                 self._roll_back()
                 self._note_damage(error)
@@ -241,19 +242,19 @@ class Store:
                 self._last_commit += 1
             return stored
 
-    def _insert(self, batches: Sequence[EventRows], requests: int) -> npt.NDArray[np.int64]:
-        stored = np.zeros(requests, dtype=np.int64)
+    def _insert(self, batches: Sequence[EventRows], arrivals: int) -> npt.NDArray[np.int64]:
+        stored = np.zeros(arrivals, dtype=np.int64)
         connection, journal = self._connection, self._journal
         connection.execute("BEGIN")
         arriving = [part for batch in batches for part in _parts(batch)]
         written = None
         for number, part in enumerate(arriving, start=1):
             fresh = self._fresh(connection, part, part.table["identity"])
-            stored += np.bincount(fresh.table["request"].to_numpy(), minlength=requests)
+            stored += np.bincount(fresh.table["arrival"].to_numpy(), minlength=arrivals)
             if journal is not None:
                 # The journal is written by a thread of its own while the engine inserts the same rows.
                 if len(fresh.table):
-                    journal.append(self._last_commit + 1, _without_request(fresh))
+                    journal.append(self._last_commit + 1, _without_arrival(fresh))
                 if number == len(arriving):
                     written = journal.sync()
             self._insert_fresh(connection, fresh, _INSERT[part.dataset])
@@ -301,7 +302,11 @@ class Store:
     def _insert_fresh(self, connection: duckdb.DuckDBPyConnection, part: Part, statement: str) -> None:
         if not len(part.table):
             return
-        connection.register("arriving", part.table)
+        table = part.table
+        if part.dataset == METRIC_INCREASES.name:
+            # Here and not before: what stands in the journal is counted anew among the rows of then.
+            table = fill_increases(connection, table)
+        connection.register("arriving", table)
         connection.execute(statement, [self._last_commit + 1])
         connection.unregister("arriving")
         if not part.bounded:
@@ -390,8 +395,8 @@ def _parts(batch: EventRows) -> list[Part]:
     return [part for part in (stamped, others) if len(part.table)]
 
 
-def _without_request(part: Part) -> Part:
-    return replace(part, table=part.table.drop_columns("request"))
+def _without_arrival(part: Part) -> Part:
+    return replace(part, table=part.table.drop_columns("arrival"))
 
 
 def _lots(frames: Iterable[Frame]) -> Iterator[list[Frame]]:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pytest
 
 from ingest.keep.publisher import Publisher
-from ingest.keep.retention import oldest_kept_day, without_removed_days
+from ingest.keep.retention import oldest_kept_day
 from ingest.keep.upkeep import Upkeep
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest
@@ -129,18 +128,24 @@ def test_each_request_is_told_its_own_rejections(otlp: Any, keeper: Any) -> None
     assert [first.stored, second.stored, third.stored] == [1, 1, 0]
 
 
-def test_the_first_moment_of_a_kept_day_is_kept(otlp: Any) -> None:
+def test_the_first_moment_of_a_kept_day_is_kept(otlp: Any, keeper: Any) -> None:
     midnight = otlp.noon - DAY // 2
     sent = {k: v for k, v in otlp.tool_call.items() if k != "event.timestamp"}
     records = [otlp.log(sent | {"call_id": f"{n}"}, time=midnight + n) for n in (-1, 0, 1)]
-    (batch,) = otlp.normalised(otlp.logs(*records)).rows
-    kept, left_out = without_removed_days(batch, date(2026, 11, 30), 1)
-    assert kept.table["call_id"].to_pylist() == ["0", "1"]
-    assert len(kept.stamped) == 2
-    assert left_out.tolist() == [1]
-    unchanged, left_out = without_removed_days(batch, None, 1)
-    assert unchanged is batch
-    assert np.array_equal(left_out, [0])
+    keeper.store.keep_since(date(2026, 11, 30))
+    (outcome,) = keeper.keep(otlp.logs(*records))
+    assert (outcome.stored, outcome.rejected) == (2, {Rejection.TOO_OLD: 1})
+    assert set(keeper.calls()) == {"0", "1"}
+
+
+def test_what_is_too_old_is_counted_and_an_impossible_time_stays_impossible(otlp: Any, keeper: Any) -> None:
+    keeper.store.keep_since(date(2026, 11, 30))
+    sent = {k: v for k, v in otlp.tool_call.items() if k != "event.timestamp"}
+    records = [otlp.log(sent | {"call_id": f"{n}"}, time=time) for n, time in enumerate((1, otlp.noon - DAY))]
+    (outcome,) = keeper.keep(otlp.logs(*records, otlp.log(otlp.guard, time=otlp.noon - DAY)))
+    assert (outcome.stored, outcome.rejected) == (0, {Rejection.TOO_OLD: 2, Rejection.IMPOSSIBLE_TIME: 1})
+    rows = keeper.query("SELECT reason, sum(records)::INT FROM rejected GROUP BY ALL ORDER BY ALL")
+    assert rows == [("impossible_time", 1), ("too_old", 2)]
 
 
 def test_killed_between_store_and_manifest_the_next_start_goes_on(
