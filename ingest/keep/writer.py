@@ -207,10 +207,7 @@ class Writer:
             received = np.array([requests[number].received_unix_nano for number in decoded], dtype=np.int64)
             if signal is Signal.METRICS:
                 points = Points.of(batch)
-                yield (
-                    decoded,
-                    normalise_points(points, received, self._owner_attribute, self._owner_key, oldest),
-                )
+                yield decoded, normalise_points(points, received, *how)
             else:
                 records = Records.of(signal, batch)
                 yield decoded, normalise(records, received, *how)

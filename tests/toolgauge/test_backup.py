@@ -306,7 +306,7 @@ def test_the_commands(toolgauge: Run, published: EventFolder, tmp_path: Path) ->
 
 @pytest.mark.timeout(180)
 def test_a_running_service_is_backed_up_and_comes_up_elsewhere(
-    otlp: Any, start_service: Any, program: Run, tmp_path: Path
+    otlp: Any, start_service: Any, toolgauge: Run, tmp_path: Path
 ) -> None:
     resource = otlp.resource | {"owner.id": "alice"}
 
@@ -316,7 +316,7 @@ def test_a_running_service_is_backed_up_and_comes_up_elsewhere(
         sent: bytes = otlp.logs(*records, resource=resource)
         return sent
 
-    first = start_service(data_dir=tmp_path / "first")
+    first = start_service(data_dir=tmp_path / "first", only="ingest")
     for n in range(20):
         assert first.post("logs", body(n)).status_code == 200
     stopping = threading.Event()
@@ -331,20 +331,20 @@ def test_a_running_service_is_backed_up_and_comes_up_elsewhere(
     sender = threading.Thread(target=go_on)
     sender.start()
     try:
-        done = program("backup", "there", "--data-dir", "first")
+        done = toolgauge("backup", "there", "--data-dir", "first")
     finally:
         stopping.set()
         sender.join()
     assert done.returncode == 0, done.stderr
     query = ("sql", "SELECT call_id, owner FROM tool_calls ORDER BY ALL", "--format", "json", "--data-dir")
-    owners = {row["owner"] for row in json.loads(program(*query, "first").stdout)}
+    owners = {row["owner"] for row in json.loads(toolgauge(*query, "first").stdout)}
     first.kill()
 
-    assert program("restore", "there", "--data-dir", "second").returncode == 0
+    assert toolgauge("restore", "there", "--data-dir", "second").returncode == 0
     # Readable at once, without a service, and with one.
-    before = json.loads(program(*query, "second").stdout)
-    second = start_service(data_dir=tmp_path / "second")
-    found = json.loads(program(*query, "second").stdout)
+    before = json.loads(toolgauge(*query, "second").stdout)
+    second = start_service(data_dir=tmp_path / "second", only="ingest")
+    found = json.loads(toolgauge(*query, "second").stdout)
     assert found == before
     assert {f"c{n}" for n in range(20)} <= {row["call_id"] for row in found}
     assert len({row["call_id"] for row in found}) == len(found)
