@@ -22,6 +22,7 @@ class IngestConfiguration:
         queue_wait_seconds: how long a request may wait for room before it is refused. Over gRPC a refused
             batch never comes again, so nearly all of the 10 s after which the producer's exporter gives up.
         publish_interval_seconds: how far the published segments may be behind.
+        retention_days: whole UTC days before today that are kept; None keeps all.
     """
 
     data_dir: Path
@@ -33,3 +34,4 @@ class IngestConfiguration:
     queue_bytes: int = 128 * 1024 * 1024
     queue_wait_seconds: float = 8.0
     publish_interval_seconds: float = 1.0
+    retention_days: int | None = None

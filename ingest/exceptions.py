@@ -167,6 +167,22 @@ class DataDirectoryUnusable(CannotStart):
         self.reason = reason
 
 
+class OwnerKeyLost(CannotStart):
+    """Events are stored, and the key of their owners' hashes is gone.
+
+    Attributes:
+        path: where the key should be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is damaged or missing, and so is its copy, while events are stored: put it back from a "
+            f"backup. To go on with another key, under which every owner counts as a new one: "
+            f"head -c 32 /dev/urandom > {path}"
+        )
+        self.path = path
+
+
 class DataDirectoryInUse(CannotStart):
     """Another process owns the store.
 
@@ -201,8 +217,8 @@ class PortTaken(CannotStart):
         self.reason = reason
 
 
-class NewerStore(CannotStart):
-    """The store was written by a newer version.
+class NewerFile(CannotStart):
+    """A file of the data directory was written by a newer version.
 
     Attributes:
         path: the file.
@@ -212,12 +228,74 @@ class NewerStore(CannotStart):
 
     def __init__(self, path: Path, found: int, known: int) -> None:
         super().__init__(
-            f"{path} has format {found}, this version knows {known}; "
+            f"{path} has format {found}, this version knows formats up to {known}; "
             "install the version that wrote it, or choose another --data-dir"
         )
         self.path = path
         self.found = found
         self.known = known
+
+
+class NewerStore(NewerFile):
+    """The event store."""
+
+
+class NewerManifest(NewerFile):
+    """The manifest of the published events."""
+
+
+class NothingToBackUp(CannotStart):
+    """Nothing was ever published in a data directory.
+
+    Attributes:
+        path: the data directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} holds no published events and no owner.key, so there is nothing to back up")
+        self.path = path
+
+
+class BackupFailed(CannotStart):
+    """A backup cannot be made; one that was there before is as it was.
+
+    Attributes:
+        path: the folder or file in question.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"no backup was made: {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class BackupUnusable(CannotStart):
+    """What should be a backup is none, or is damaged.
+
+    Attributes:
+        path: its folder.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the backup {path} cannot be used: {reason}; nothing was restored, use another one")
+        self.path = path
+        self.reason = reason
+
+
+class RestoreFailed(CannotStart):
+    """A backup cannot be restored to where it should go.
+
+    Attributes:
+        path: the data directory.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"nothing was restored to {path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class DamagedStore(CannotStart):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EVENT_FORMAT = 2
-"""Version of the event columns; a store of a newer format is refused."""
+"""Version of the event store and the manifest: older ones are brought up to it, newer ones refused."""
 
 RESULT_FORMAT = 1
-"""Version of the result columns; results of another format are rebuilt from the events."""
+"""Version of the result columns: older results are computed again from the events, newer ones are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +314,7 @@ RUNS = Dataset(
         Column("finished", "TIMESTAMPTZ", "when it ended"),
         Column("status", "VARCHAR", "ok or failed"),
         Column("inputs", "BIGINT", "the last commit number that was read"),
-        Column("rows", "BIGINT", "result rows that were written"),
+        Column("rows", "BIGINT", "result rows that were written, or rows that were checked"),
         Column("detail", "VARCHAR", "what was recomputed"),
     ),
 )

@@ -78,6 +78,7 @@ class Rejection(StrEnum):
     WRONG_TYPE = "wrong_type"
     WRONG_SHAPE = "wrong_shape"
     TOO_LONG = "too_long"
+    TOO_OLD = "too_old"
 
 
 # Names and ids are short; a kept text of any length would let one record fill memory and disk.
@@ -88,6 +89,7 @@ REJECTION_MEANING = {
         "neither the record's time nor event.timestamp lies between 2020-01-01 and one day after arrival"
     ),
     Rejection.WRONG_TYPE: "session.id, prompt_id or call_id is not a string",
+    Rejection.TOO_OLD: "it is of a day that retention has removed, and may be a repeat of what was stored",
     Rejection.WRONG_SHAPE: "a counter is not a monotonic sum, delta or cumulative, of numbers from 0",
     Rejection.TOO_LONG: f"an id, or what the resource says, has more than {LONGEST_TEXT} bytes",
 }

@@ -25,6 +25,7 @@ from ingest.exceptions import (
     StoreUnavailable,
     whereabouts,
 )
+from ingest.keep.retention import start_of
 from ingest.keep.store import Store
 from ingest.keep.tally import Tally
 from ingest.normalise.counters import normalise_points
@@ -194,6 +195,7 @@ class Writer:
         self, requests: list[Request], results: list[Outcome | IngestError | None]
     ) -> Iterator[tuple[list[int], Events]]:
         """What the requests hold, by signal and encoding, with the numbers of the requests."""
+        how = self._owner_attribute, self._owner_key, start_of(self._store.kept_since)
         alike: dict[tuple[Signal, Encoding], list[int]] = {}
         for number, request in enumerate(requests):
             alike.setdefault((request.signal, request.encoding), []).append(number)
@@ -205,10 +207,10 @@ class Writer:
             received = np.array([requests[number].received_unix_nano for number in decoded], dtype=np.int64)
             if signal is Signal.METRICS:
                 points = Points.of(batch)
-                yield decoded, normalise_points(points, received, self._owner_attribute, self._owner_key)
+                yield decoded, normalise_points(points, received, *how)
             else:
                 records = Records.of(signal, batch)
-                yield decoded, normalise(records, received, self._owner_attribute, self._owner_key)
+                yield decoded, normalise(records, received, *how)
 
     def _store_events(
         self, events: list[tuple[list[int], Events]], results: list[Outcome | IngestError | None]

@@ -49,7 +49,11 @@ _DELTA, _CUMULATIVE = 1, 2
 
 
 def normalise_points(
-    points: Points, received: npt.NDArray[np.int64], owner_attribute: str, key: bytes
+    points: Points,
+    received: npt.NDArray[np.int64],
+    owner_attribute: str,
+    key: bytes,
+    oldest_unix_nano: int = 0,
 ) -> Events:
     """Turn the points of the kept counters into rows, and count all others by name.
 
@@ -57,6 +61,7 @@ def normalise_points(
         received: when each request arrived, nanoseconds since 1970.
         owner_attribute: the resource attribute that names the owner.
         key: of the hashes of owners and series.
+        oldest_unix_nano: points before it were removed, and are refused.
     """
     envelope = points.envelope
     resources = ResourceColumns.read(envelope.resources, owner_attribute, key)
@@ -80,7 +85,7 @@ def normalise_points(
     metrics = rejections.refuse(Rejection.WRONG_SHAPE, metrics, ~counts[metrics], points.count[metrics])
     rows: Rows = np.flatnonzero(np.isin(points.metric, metrics) & points.recorded)
     rows = _countable(points, rows, rejections)
-    rows, times = _timed(points, rows, received, rejections)
+    rows, times = _timed(points, rows, received, rejections, oldest_unix_nano)
     np.add.at(arrivals.kept, arrivals.of_record[points.metric[rows]], 1)
     tables = []
     if len(rows):
@@ -99,13 +104,19 @@ def _countable(points: Points, rows: Rows, rejections: Rejections) -> Rows:
 
 
 def _timed(
-    points: Points, rows: Rows, received: npt.NDArray[np.int64], rejections: Rejections
+    points: Points,
+    rows: Rows,
+    received: npt.NDArray[np.int64],
+    rejections: Rejections,
+    oldest_unix_nano: int,
 ) -> tuple[Rows, EventTimes]:
     nothing = np.zeros(len(rows), dtype=np.uint64)
     request = points.envelope.request[points.metric[rows]]
     times = settle_times(points.time[rows], nothing.astype(np.int64), nothing, received[request])
     kept = _refuse_points(points, Rejection.IMPOSSIBLE_TIME, rows, times.impossible, rejections)
-    return kept, times.at(~times.impossible)
+    times = times.at(~times.impossible)
+    too_old = times.unix_nano < oldest_unix_nano
+    return _refuse_points(points, Rejection.TOO_OLD, kept, too_old, rejections), times.at(~too_old)
 
 
 def _refuse_points(

@@ -45,7 +45,11 @@ _KEYS = tuple(dict.fromkeys(("event.name", *(key for table in TABLES for key in 
 
 
 def normalise(
-    records: Records, received: npt.NDArray[np.int64], owner_attribute: str, owner_key: bytes
+    records: Records,
+    received: npt.NDArray[np.int64],
+    owner_attribute: str,
+    owner_key: bytes,
+    oldest_unix_nano: int = 0,
 ) -> Events:
     """Turn records into events.
 
@@ -57,6 +61,7 @@ def normalise(
         received: when each request arrived, nanoseconds since 1970.
         owner_attribute: the resource attribute that names the owner.
         owner_key: the key of the owners' hashes.
+        oldest_unix_nano: events before it were removed, and are refused.
     """
     found = records.attributes.locate(_KEYS, LONGEST_TEXT)
     sent_names = records.name
@@ -72,7 +77,7 @@ def normalise(
         for table in TABLES
     ]
     chosen = [(table, rows) for table, rows in chosen if len(rows)]
-    taken, times = _timed(records, chosen, found, received, rejections)
+    taken, times = _timed(records, chosen, found, received, rejections, oldest_unix_nano)
     shared = _shared(records, _together(taken), resources, times, received, arrivals)
     rows = []
     for (table, _), here, part in zip(chosen, taken, _parts(taken), strict=True):
@@ -115,8 +120,9 @@ def _timed(
     found: Located,
     received: npt.NDArray[np.int64],
     rejections: Rejections,
+    oldest_unix_nano: int,
 ) -> tuple[list[Rows], EventTimes]:
-    """The records of each table that have a possible time, and the times of all, table after table."""
+    """The records of each table that have a possible time and are not too old, and the times of all."""
     every = _together([rows for _, rows in chosen])
     observed = records.other_time[every]
     if records.signal is Signal.TRACES:
@@ -127,11 +133,17 @@ def _timed(
         observed,
         received[records.envelope.request[every]],
     )
-    taken = [
-        rejections.refuse(Rejection.IMPOSSIBLE_TIME, rows, times.impossible[part])
-        for (_, rows), part in zip(chosen, _parts([rows for _, rows in chosen]), strict=True)
-    ]
-    return taken, times.at(~times.impossible) if times.impossible.any() else times
+    taken = [rows for _, rows in chosen]
+    too_old = ~times.impossible & (times.unix_nano < oldest_unix_nano)
+    for reason, bad in (
+        (Rejection.TOO_OLD, too_old),
+        (Rejection.IMPOSSIBLE_TIME, times.impossible[~too_old]),
+    ):
+        if bad.any():
+            parts = zip(taken, _parts(taken), strict=True)
+            taken = [rejections.refuse(reason, rows, bad[part]) for rows, part in parts]
+            times = times.at(~bad)
+    return taken, times
 
 
 def _together(tables: list[Rows]) -> Rows:

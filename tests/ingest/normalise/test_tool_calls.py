@@ -250,6 +250,7 @@ def test_a_wrongly_typed_id_rejects_its_record_and_no_other(otlp: Any, key: str,
         "wrong_type": [1],
         "wrong_shape": [0],
         "too_long": [0],
+        "too_old": [0],
     }
     assert [row["call_id"] for row in otlp.rows(body)] == ["good-1", "good-2"]
 
