@@ -22,6 +22,19 @@ class ManifestUnreadableError(AnalyticsError):
         self.reason = reason
 
 
+class NewerManifestFoundError(ManifestUnreadableError):
+    """The manifest was written by a newer version."""
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        AnalyticsError.__init__(
+            self,
+            f"{path} has format {found}, this version knows formats up to {known}; use the toolgauge that "
+            "wrote it",
+        )
+        self.path = path
+        self.reason = f"format {found}"
+
+
 class SegmentsMissingError(AnalyticsError):
     """The manifest lists segments that are not on the disk."""
 

@@ -13,12 +13,13 @@ import polars as pl
 from analytics.exceptions import (
     EventsBusyError,
     ManifestUnreadableError,
+    NewerManifestFoundError,
     SegmentsMissingError,
     SegmentUnreadableError,
 )
 from sli.data_directory import DataDirectory
-from sli.manifest import Manifest, ManifestError
-from sli.schemas import Dataset
+from sli.manifest import Manifest, ManifestError, NewerManifestError
+from sli.schemas import EVENT_FORMAT, Dataset
 
 Result = TypeVar("Result")
 
@@ -99,6 +100,8 @@ def read_published(directory: DataDirectory) -> Published | None:
         raise ManifestUnreadableError(directory.manifest, str(error)) from error
     try:
         return Published(directory.events, Manifest.parse(text))
+    except NewerManifestError as error:
+        raise NewerManifestFoundError(directory.manifest, error.found, EVENT_FORMAT) from error
     except ManifestError as error:
         raise ManifestUnreadableError(directory.manifest, error.reason) from error
 

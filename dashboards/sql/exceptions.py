@@ -141,3 +141,22 @@ class ResultsUnavailable(DataUnavailable):
         super().__init__(f"{path} cannot be read: {reason}; run `toolgauge rebuild`")
         self.path = path
         self.reason = reason
+
+
+class NewerResults(DataUnavailable):
+    """The results were written by a newer version.
+
+    Attributes:
+        path: the results database.
+        found: its format.
+        known: the newest format that this version knows.
+    """
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"{path} has format {found}, this version knows formats up to {known}; use the toolgauge that "
+            "wrote it, or remove the file and run `toolgauge rebuild`"
+        )
+        self.path = path
+        self.found = found
+        self.known = known

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 
-from dashboards.sql.exceptions import PublishedUnreadable, ResultsUnavailable
+from dashboards.sql.exceptions import NewerResults, PublishedUnreadable, ResultsUnavailable
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError
 from sli.schemas import EVENT_DATASETS, RESULT_DATASETS, RESULT_FORMAT, Dataset
@@ -61,6 +61,7 @@ class Snapshot:
         """A database with a view for each event dataset and each result table, in schema `main`.
 
         Raises:
+            NewerResults: a newer version wrote the results.
             ResultsUnavailable: there are results, but they cannot be read.
             duckdb.Error: a segment cannot be opened.
         """
@@ -106,6 +107,8 @@ class Snapshot:
             if exists:
                 connection.execute(f"ATTACH {_text(str(path))} AS results (READ_ONLY)")
                 formats = connection.execute("SELECT format FROM results.main.results_info").fetchall()
+                if formats and formats[0][0] > RESULT_FORMAT:
+                    raise NewerResults(path, formats[0][0], RESULT_FORMAT)
                 if formats != [(RESULT_FORMAT,)]:
                     found = ", ".join(str(each[0]) for each in formats) or "none"
                     raise ResultsUnavailable(path, f"format {found}, this version reads {RESULT_FORMAT}")

@@ -13,12 +13,13 @@ from pathlib import Path
 import duckdb
 import structlog
 
+from ingest.exceptions import NewerManifest
 from ingest.keep.database import connect, first_line, open_database, tells_of_the_system, text
 from ingest.keep.files import put_in_place, set_aside
 from ingest.keep.verification import damage_of
 from sli.data_directory import DataDirectory
-from sli.manifest import Manifest, ManifestError, Segment
-from sli.schemas import EVENT_DATASETS, Dataset
+from sli.manifest import Manifest, ManifestError, NewerManifestError, Segment
+from sli.schemas import EVENT_DATASETS, EVENT_FORMAT, Dataset
 
 _BUILDING = ".building"
 
@@ -46,8 +47,11 @@ class Rebuilding:
         Killed on the way, it leaves no store beside the manifest, and is done again at the next start.
 
         Raises:
+            NewerManifest: a newer version wrote the manifest; everything is as it was.
             OSError, duckdb.Error: it cannot be written now.
         """
+        # Before anything is touched: of a newer version's data nothing is rebuilt.
+        self._manifest()
         # The log first: a store without its log is an older store, but a log without its store is nothing.
         aside = {
             path: set_aside(path)
@@ -177,6 +181,8 @@ class Rebuilding:
     def _manifest(self) -> Manifest | None:
         try:
             return Manifest.parse(self._directory.manifest.read_text("utf-8"))
+        except NewerManifestError as error:
+            raise NewerManifest(self._directory.manifest, error.found, EVENT_FORMAT) from error
         except (OSError, UnicodeDecodeError, ManifestError):
             # The publisher sets it aside and says so.
             return None

@@ -21,9 +21,9 @@ def test_the_page_of_tables_is_made_from_the_schemas() -> None:
     assert (REPOSITORY / "docs" / "tables.md").read_text() == tables.render()
 
 
-def test_every_command_of_the_readme_exists(toolgauge: Any) -> None:
-    readme = (REPOSITORY / "README.md").read_text()
-    named = set(re.findall(r"toolgauge ([a-z]+)\b", readme)) - {"is", "receives"}
+def test_every_command_of_the_documents_exists(toolgauge: Any) -> None:
+    text = "".join((REPOSITORY / name).read_text() for name in ("README.md", "docs/upkeep.md"))
+    named = set(re.findall(r"toolgauge ([a-z]+)\b", text)) - {"is", "receives"}
     assert {"serve", "import", "sli", "sql", "refresh", "doctor", "config"} <= named
     help_text = toolgauge("--help").stdout
     for command in named:

@@ -17,6 +17,7 @@ import pytest
 from analytics.refresh import refresh
 from dashboards.sql.exceptions import (
     EventsBusy,
+    NewerResults,
     PublishedUnreadable,
     QueryFailed,
     QueryRefused,
@@ -198,10 +199,11 @@ def test_damaged_results_are_an_error(published: EventFolder, reader: Reader, co
 
 
 def test_results_of_another_format_are_an_error(published: EventFolder, reader: Reader) -> None:
-    with duckdb.connect(str(published.directory.results)) as connection:
-        connection.execute("UPDATE results_info SET format = 99")
-    with pytest.raises(ResultsUnavailable, match="format 99"):
-        reader.query("SELECT 1")
+    for found, error in ((99, NewerResults), (0, ResultsUnavailable)):
+        with duckdb.connect(str(published.directory.results)) as connection:
+            connection.execute(f"UPDATE results_info SET format = {found}")
+        with pytest.raises(error, match=f"format {found}"):
+            reader.query("SELECT 1")
 
 
 @pytest.mark.parametrize("name", ["it's [here]", "a*b?{c,d}", "späte Daten"])
