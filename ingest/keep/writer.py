@@ -18,6 +18,7 @@ from ingest.decode.wire import Signal
 from ingest.exceptions import (
     BadRequest,
     IngestError,
+    InternalError,
     MalformedBody,
     ShuttingDown,
     StoreUnavailable,
@@ -83,6 +84,8 @@ class Writer:
         self._closing = False
         self._log = structlog.get_logger("ingest.writer")
         self.healthy = True
+        # Told how many requests each group holds, from the writer's thread.
+        self.on_group: Callable[[float], None] = lambda requests: None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -107,6 +110,7 @@ class Writer:
 
     def _run(self) -> None:
         while group := self._next_group():
+            self.on_group(len(group))
             self._write(group)
 
     def _next_group(self) -> list[tuple[Request, Answer]]:
@@ -143,9 +147,11 @@ class Writer:
                 self.healthy = False
                 self._log.error("store_unavailable", reason=error.reason)
             return error
-        # A fault of ours: nothing is stored, the client keeps the batch, and the log says where it is.
         self._log.error("request_failed", error=whereabouts(error))
-        return StoreUnavailable(f"internal error ({type(error).__name__}), see the service's log")
+        if isinstance(error, (MemoryError, OSError)):
+            # Of this moment, and not of this request.
+            return StoreUnavailable(f"the system is short of something ({type(error).__name__})")
+        return InternalError(type(error).__name__)
 
     def _outcomes(self, requests: list[Request]) -> list[Outcome | IngestError]:
         results: list[Outcome | IngestError | None] = [None] * len(requests)
