@@ -65,11 +65,15 @@ class Turns:
         Raises:
             Overloaded: it did not come in time.
         """
-        try:
-            async with asyncio.timeout(self._wait_seconds):
-                await self._turns.acquire()
-        except TimeoutError as error:
-            raise Overloaded(self._limit) from error
+        if self._turns.locked():
+            try:
+                async with asyncio.timeout(self._wait_seconds):
+                    await self._turns.acquire()
+            except TimeoutError as error:
+                raise Overloaded(self._limit) from error
+        else:
+            # The usual case, at once and without a timer.
+            await self._turns.acquire()
         try:
             yield
         finally:
