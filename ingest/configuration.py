@@ -21,7 +21,8 @@ class IngestConfiguration:
             HTTP receiver would take; gRPC's own default of 4 MiB makes whole batches vanish.
         queue_bytes: how much may wait to be written. The memory of requests is bounded by this and one
             largest request, by the four that are read at a time over gRPC (each twice in memory for a
-            moment), and by the two that are inflated at a time over HTTP.
+            moment), the two that are inflated at a time over HTTP, and the group that is written with what
+            is decoded of it. By default that is about 1 GiB at the very worst, of requests of 64 MiB only.
         queue_wait_seconds: how long a request may wait for room before it is refused. Over gRPC a refused
             batch never comes again, so nearly all of the 10 s after which the producer's exporter gives up.
         publish_interval_seconds: how far the published segments may be behind.
