@@ -21,6 +21,7 @@ from ingest.decode.wire import Signal
 from ingest.exceptions import (
     BadRequest,
     IngestError,
+    InternalError,
     ShuttingDown,
     StoreUnavailable,
     whereabouts,
@@ -95,6 +96,8 @@ class Writer:
         self._log = structlog.get_logger("ingest.writer")
         self._tally = Tally(time.time_ns())
         self.healthy = True
+        # Told how many requests each group holds, from the writer's thread.
+        self.on_group: Callable[[float], None] = lambda requests: None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -127,6 +130,7 @@ class Writer:
             pause = _IDLE_SECONDS if self._tally.is_empty else _COUNTS_SECONDS
             group = self._next_group(written + pause - time.monotonic())
             if group:
+                self.on_group(len(group))
                 self._write(group)
             closing = self._closing and not self._waiting
             if closing or time.monotonic() - written >= pause:
@@ -170,6 +174,9 @@ class Writer:
             self._store.insert(self._tally.rows(now), 1)
         except StoreUnavailable as error:
             self._log.warning("counts_not_written", reason=error.reason, next="tried again")
+        except Exception as error:
+            # The writer must live: requests wait for it.
+            self._log.error("counts_not_written", error=whereabouts(error), next="tried again")
         else:
             self._tally.clear(now)
 
@@ -181,9 +188,11 @@ class Writer:
                 self.healthy = False
                 self._log.error("store_unavailable", reason=error.reason)
             return error
-        # A fault of ours: nothing is stored, the client keeps the batch, and the log says where it is.
         self._log.error("request_failed", error=whereabouts(error))
-        return StoreUnavailable(f"internal error ({type(error).__name__}), see the service's log")
+        if isinstance(error, (MemoryError, OSError)):
+            # Of this moment, and not of this request.
+            return StoreUnavailable(f"the system is short of something ({type(error).__name__})")
+        return InternalError(type(error).__name__)
 
     def _outcomes(self, requests: list[Request]) -> list[Outcome | IngestError]:
         results: list[Outcome | IngestError | None] = [None] * len(requests)
