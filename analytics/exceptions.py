@@ -41,19 +41,27 @@ class SegmentsMissingError(AnalyticsError):
     def __init__(self, paths: Sequence[Path]) -> None:
         super().__init__(
             f"{len(paths)} of the published segments are missing, the first is {paths[0]}. "
-            "Put them back from a backup"
+            "Start the service, or restart it: it writes them again from its store"
         )
         self.paths = tuple(paths)
 
 
 class SegmentUnreadableError(AnalyticsError):
-    """A segment is there but is not what was written."""
+    """A segment is there but is not what was written.
 
-    def __init__(self, folder: Path, reason: str) -> None:
+    Attributes:
+        folder: the folder of the events.
+        paths: the segments whose bytes are not those that were written.
+    """
+
+    def __init__(self, folder: Path, paths: Sequence[Path], reason: str) -> None:
+        which = ", ".join(map(str, paths)) or f"a published segment under {folder}"
         super().__init__(
-            f"a published segment under {folder} cannot be read: {reason}. Put it back from a backup"
+            f"{which} cannot be read: {reason}. Start the service, or restart it: it sets the segment aside "
+            "and writes it again from its store"
         )
         self.folder = folder
+        self.paths = tuple(paths)
         self.reason = reason
 
 

@@ -85,6 +85,15 @@ class Published:
         paths = [self.folder / segment.path for segment in self.manifest.segments]
         return [path for path in paths if not path.exists()]
 
+    def damaged(self) -> list[Path]:
+        """The listed segments that are on the disk and are not what was written; reads all of them."""
+        found = []
+        for segment in self.manifest.segments:
+            path = self.folder / segment.path
+            if path.exists() and not segment.is_what(path.read_bytes()):
+                found.append(path)
+        return found
+
 
 def read_published(directory: DataDirectory) -> Published | None:
     """What is published now; None where nothing ever was.
@@ -130,7 +139,7 @@ def on_published(directory: DataDirectory, job: Callable[[Published], Result]) -
         except (FileNotFoundError, pl.exceptions.PolarsError) as error:
             missing = published.missing()
             if not missing and isinstance(error, pl.exceptions.ComputeError):
-                raise SegmentUnreadableError(published.folder, str(error)) from error
+                raise SegmentUnreadableError(published.folder, published.damaged(), str(error)) from error
             if not missing:
                 raise
             newest = read_published(directory)

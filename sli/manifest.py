@@ -12,9 +12,12 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sli.schemas import EVENT_FORMAT
+
+# `bytes` is also the name of a field below.
+Buffer: TypeAlias = bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,10 @@ class Segment:
     first_commit: int
     last_commit: int
     crc32: int | None = None
+
+    def is_what(self, content: Buffer) -> bool:
+        """Whether a file with this content is the one that was written."""
+        return len(content) == self.bytes and self.crc32 in (None, zlib.crc32(content))
 
 
 class ManifestError(ValueError):

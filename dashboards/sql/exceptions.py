@@ -117,6 +117,23 @@ class SegmentsMissing(DataUnavailable):
         self.paths = paths
 
 
+class SegmentsDamaged(DataUnavailable):
+    """Segments are not what was written.
+
+    Attributes:
+        paths: which.
+        reason: what the engine said.
+    """
+
+    def __init__(self, paths: list[Path], reason: str) -> None:
+        super().__init__(
+            f"{', '.join(map(str, paths))} cannot be read: {reason}; start the service, or restart it: "
+            "it sets the segment aside and writes it again from its store"
+        )
+        self.paths = paths
+        self.reason = reason
+
+
 class EventsBusy(DataUnavailable):
     """Segments were replaced again and again while the query read them.
 

@@ -15,6 +15,7 @@ from dashboards.sql.exceptions import (
     QueryFailed,
     QueryRefused,
     QueryTimedOut,
+    SegmentsDamaged,
     SegmentsMissing,
     SqlError,
     TooManyBytes,
@@ -30,6 +31,8 @@ Parameters = Sequence[object] | Mapping[str, object] | None
 ATTEMPTS = 5
 _PAUSE_SECONDS = 0.05
 _BATCH_ROWS = 2048
+# The kinds of error that a damaged Parquet file can give; the segments are then read to find it.
+_MAY_TELL_OF_DAMAGE = (duckdb.Error, duckdb.IOException, duckdb.InvalidInputException, OSError)
 
 
 class Reader:
@@ -155,4 +158,8 @@ class Reader:
         if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
             # The engine does not go on after such an error.
             self.close()
+        if type(error) in _MAY_TELL_OF_DAMAGE and self._snapshot is not None:
+            damaged = self._snapshot.damaged_segments()
+            if damaged:
+                return SegmentsDamaged(damaged, words.splitlines()[0])
         return QueryFailed(words)

@@ -93,6 +93,15 @@ class Snapshot:
         paths = [self._directory.events / segment.path for segment in self.manifest.segments]
         return [path for path in paths if not path.exists()]
 
+    def damaged_segments(self) -> list[Path]:
+        """The segments that are on the disk and are not what was written; reads all of them."""
+        found = []
+        for segment in self.manifest.segments:
+            path = self._directory.events / segment.path
+            if path.exists() and not segment.is_what(path.read_bytes()):
+                found.append(path)
+        return found
+
     def _events_source(self, dataset: Dataset) -> str | None:
         files = [str(self._directory.events / segment.path) for segment in self.manifest.select(dataset.name)]
         if not files:

@@ -243,6 +243,14 @@ class Journal:
         self._descriptor, self._current, self._size = None, None, 0
 
 
+def damage_of(path: Path) -> str | None:
+    """What is wrong with a journal file, in words; None if nothing is."""
+    damage = _Damage()
+    for _ in _frames_of(path, damage):
+        pass
+    return damage.reasons[0] if damage.reasons else None
+
+
 def _encode(commit: int, part: Part) -> bytes:
     facts = {
         "dataset": part.dataset,

@@ -43,9 +43,12 @@ class IngestLock:
                     "waiting_for_data_directory", holder=_holder(self._file), seconds=patience_seconds
                 )
             time.sleep(0.05)
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
+        try:
+            self._file.truncate(0)
+            self._file.write(str(os.getpid()))
+            self._file.flush()
+        except OSError as error:
+            raise DataDirectoryUnusable(directory.root, error.strerror or type(error).__name__) from error
 
     def release(self) -> None:
         """Let the next process have it."""

@@ -39,7 +39,7 @@ def _open(directory: DataDirectory) -> bytes:
     make_folder(directory.root)
     path, copy_path = directory.owner_key, directory.owner_key_copy
     key, copy = _read(path), _read(copy_path)
-    copied = copy[:KEY_BYTES] if copy is not None and copy == _with_digest(copy[:KEY_BYTES]) else None
+    copied = copy[:KEY_BYTES] if copy is not None and copy == with_digest(copy[:KEY_BYTES]) else None
     log = structlog.get_logger("ingest")
     if copied is not None and key != copied:
         aside = set_aside(path) if key is not None else None
@@ -50,7 +50,7 @@ def _open(directory: DataDirectory) -> bytes:
         # Of an older version without a copy, or the copy is damaged.
         if copy is not None:
             log.error("owner_key_copy_damaged", kept_as=str(set_aside(copy_path)), next="written again")
-        _write(copy_path, _with_digest(key))
+        _write(copy_path, with_digest(key))
         return key
     if copied is not None:
         return copied
@@ -61,7 +61,7 @@ def _open(directory: DataDirectory) -> bytes:
             log.error("owner_key_damaged", kept_as=str(set_aside(damaged)), next="a new key is made")
     key = os.urandom(KEY_BYTES)
     _write(path, key)
-    _write(copy_path, _with_digest(key))
+    _write(copy_path, with_digest(key))
     return key
 
 
@@ -72,7 +72,8 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _with_digest(key: bytes) -> bytes:
+def with_digest(key: bytes) -> bytes:
+    """What the copy of a key holds."""
     return key + sha256(key).digest()
 
 

@@ -19,7 +19,7 @@ def damage_of(path: Path, segment: Segment) -> str | None:
     Raises:
         OSError: it is there but cannot be read.
     """
-    reason = _damage_at_a_glance(path, segment)
+    reason = damage_at_a_glance(path, segment)
     if reason is None and segment.crc32 is not None and checksum(path) != segment.crc32:
         reason = "its bytes are not what was written"
     return reason
@@ -63,12 +63,13 @@ class Verification:
     def damaged_at_a_glance(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, str]]:
         """Those that are missing or of a wrong size; no file is read."""
         for segment in segments:
-            reason = _damage_at_a_glance(self._folder / segment.path, segment)
+            reason = damage_at_a_glance(self._folder / segment.path, segment)
             if reason is not None:
                 yield segment, reason
 
 
-def _damage_at_a_glance(path: Path, segment: Segment) -> str | None:
+def damage_at_a_glance(path: Path, segment: Segment) -> str | None:
+    """As `damage_of`, without reading the file."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:

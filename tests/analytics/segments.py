@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -141,5 +142,5 @@ class EventFolder:
         self._connection.execute(f"COPY staged TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
         (rows,) = self._connection.execute("SELECT count(*) FROM staged").fetchall()[0]
         self._connection.execute("DELETE FROM staged")
-        size = path.stat().st_size
-        self.segments.append(Segment("tool_calls", day, relative, rows, size, first, last))
+        size, crc32 = path.stat().st_size, zlib.crc32(path.read_bytes())
+        self.segments.append(Segment("tool_calls", day, relative, rows, size, first, last, crc32))

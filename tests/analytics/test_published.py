@@ -167,7 +167,8 @@ def test_a_damaged_segment_is_told_from_a_missing_one(folder: EventFolder) -> No
     folder.path(folder.segments[1]).write_bytes(b"PAR1, but nothing else of a segment")
     with pytest.raises(SegmentUnreadableError) as caught:
         on_published(folder.directory, count)
-    assert caught.value.folder == folder.directory.events
+    assert caught.value.paths == (folder.path(folder.segments[1]),)
+    assert str(folder.path(folder.segments[1])) in str(caught.value)
 
 
 def test_an_error_of_the_job_itself_is_passed_on(folder: EventFolder) -> None:

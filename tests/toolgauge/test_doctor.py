@@ -16,6 +16,7 @@ import pytest
 from analytics.duplicates import check_duplicates
 from analytics.refresh import refresh
 from ingest.keep.backup import back_up
+from ingest.keep.owner_key import with_digest
 from sli.schemas import EVENT_FORMAT
 from tests.analytics.segments import EventFolder
 from tests.toolgauge.services import service
@@ -85,6 +86,21 @@ def _with_short_segment(folder: EventFolder) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
 
+def _with_flipped_segment(folder: EventFolder) -> None:
+    path = folder.path(folder.segments[0])
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+
+
+def _with_damaged_journal(folder: EventFolder) -> None:
+    folder.directory.journal.mkdir()
+    (folder.directory.journal / "000000000001.journal").write_bytes(b"no frame at all")
+
+
+def _with_another_key(folder: EventFolder) -> None:
+    folder.directory.owner_key_copy.write_bytes(with_digest(b"K" * 32))
+
+
 def _with_damaged_manifest(folder: EventFolder) -> None:
     folder.directory.manifest.write_text("[]")
 
@@ -133,6 +149,9 @@ def _with_stale_endpoints(folder: EventFolder) -> None:
         (_without_key, "owner key", State.PROBLEM, "missing"),
         (_without_segment, "segments", State.PROBLEM, "is missing"),
         (_with_short_segment, "segments", State.PROBLEM, "bytes, not"),
+        (_with_flipped_segment, "segments", State.PROBLEM, "not what was written"),
+        (_with_damaged_journal, "journal", State.PROBLEM, "000000000001.journal"),
+        (_with_another_key, "owner key", State.WARNING, "is not its copy"),
         (_with_damaged_manifest, "manifest", State.PROBLEM, "damaged"),
         (_with_damaged_results, "results", State.PROBLEM, "cannot be read"),
         (_with_results_behind, "results", State.WARNING, "1 commits behind"),

@@ -67,6 +67,7 @@ def examine(settings: Settings) -> list[Finding]:
         checks |= {
             "owner key": partial(surroundings.owner_key, directory),
             "published events": partial(contents.published, directory),
+            "journal": partial(contents.journal, directory),
             "results": partial(contents.results, directory),
             "leftover files": partial(contents.leftovers, directory),
             "events": partial(contents.clocks, directory),

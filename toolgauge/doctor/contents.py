@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from analytics.results_file import results_format
 from dashboards.sql.exceptions import SqlError
 from dashboards.sql.reader import Reader
+from ingest.keep.journal import damage_of as journal_damage
+from ingest.keep.verification import damage_at_a_glance, damage_of
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError, NewerManifestError
 from sli.schemas import RESULT_FORMAT
@@ -17,6 +20,8 @@ from toolgauge.freshness import is_locked, read_results_state
 
 # Clocks of one site are closer than this to each other.
 _CLOCK_TOLERANCE = timedelta(minutes=5)
+# So long the segments are read; two seconds are a year of a busy site.
+_READING_SECONDS = 10.0
 
 
 def published(directory: DataDirectory) -> Iterator[Finding]:
@@ -38,17 +43,44 @@ def published(directory: DataDirectory) -> Iterator[Finding]:
         f"published through commit {manifest.published_through}: {len(manifest.segments)} segments, "
         f"{len(days)} days, {sum(segment.rows for segment in manifest.segments)} rows",
     )
-    broken = []
-    for segment in manifest.segments:
+    yield from _segments(directory, manifest)
+
+
+def _segments(directory: DataDirectory, manifest: Manifest) -> Iterator[Finding]:
+    """Each segment, newest first: that it is there, and, as far as the time goes, every byte of it."""
+    until = time.monotonic() + _READING_SECONDS
+    broken = unread = 0
+    for segment in sorted(manifest.segments, key=lambda segment: segment.last_commit, reverse=True):
         path = directory.events / segment.path
-        if not path.exists():
-            broken.append(f"{segment.path} is missing")
-        elif path.stat().st_size != segment.bytes:
-            broken.append(f"{segment.path} has {path.stat().st_size} bytes, not {segment.bytes}")
-    for detail in broken:
-        yield problem("segments", detail, "restart the service, which writes it again from its store")
+        is_late = time.monotonic() >= until
+        reason = damage_at_a_glance(path, segment) if is_late else damage_of(path, segment)
+        unread += is_late
+        if reason is not None:
+            broken += 1
+            advice = "restart the service, which writes it again from its store"
+            yield problem("segments", f"{segment.path}: {reason}", advice)
     if not broken:
-        yield ok("segments", "all are there, with their sizes")
+        read = f", of the oldest {unread} the names and sizes only" if unread else ""
+        yield ok("segments", f"all are there, with the bytes that were written{read}")
+
+
+def journal(directory: DataDirectory) -> Iterator[Finding]:
+    """The rows that are stored and not yet published, a second time."""
+    files = sorted(directory.journal.glob("*.journal"))
+    running = is_locked(directory.ingest_lock)
+    damaged = [] if running else [(path, reason) for path in files if (reason := journal_damage(path))]
+    for path, reason in damaged:
+        yield problem(
+            "journal",
+            f"{path.relative_to(directory.root)}: {reason}",
+            "start the service: it takes what can be read, and sets the file aside",
+        )
+    if damaged:
+        return
+    if files and not running:
+        yield ok("journal", f"{len(files)} files of a service that was killed, read at its next start")
+    else:
+        yield ok("journal", f"{len(files)} files, of what is stored and not yet published")
 
 
 def leftovers(directory: DataDirectory) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ingest.keep.owner_key import with_digest
 from sli.data_directory import DataDirectory
 from toolgauge.doctor.findings import Finding, ok, problem, warning
 from toolgauge.freshness import get_readiness, is_locked, read_certificate, read_endpoints
@@ -95,8 +96,22 @@ def owner_key(directory: DataDirectory) -> Iterator[Finding]:
             f"{path} holds {found.st_size} bytes, not {_KEY_BYTES}",
             "put it back from a backup",
         )
+    elif not _is_copied(path.read_bytes(), directory.owner_key_copy):
+        yield warning(
+            "owner key",
+            f"{directory.owner_key_copy} is not its copy",
+            "restart the service: whichever of the two is right replaces the other",
+        )
     else:
         yield ok("owner key", "there, mode 0600")
+
+
+def _is_copied(key: bytes, copy: Path) -> bool:
+    """Whether the copy is right, or not made yet; where it cannot be read, it tells nothing."""
+    try:
+        return copy.read_bytes() == with_digest(key)
+    except FileNotFoundError:
+        return True
 
 
 def service(directory: DataDirectory, settings: Settings) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from dashboards.sql.exceptions import (
     QueryRefused,
     QueryTimedOut,
     ResultsUnavailable,
+    SegmentsDamaged,
     SegmentsMissing,
     SqlError,
     TooManyBytes,
@@ -181,6 +182,17 @@ def test_missing_segments_are_named(published: EventFolder, reader: Reader) -> N
     path = published.path(published.segments[0])
     path.unlink()
     with pytest.raises(SegmentsMissing) as raised:
+        reader.query("FROM tool_calls")
+    assert raised.value.paths == [path]
+
+
+@pytest.mark.parametrize("place", [-12, -30, -60])
+def test_a_damaged_segment_is_named(published: EventFolder, reader: Reader, place: int) -> None:
+    path = published.path(published.segments[0])
+    content = bytearray(path.read_bytes())
+    content[place:-4] = bytes(len(content[place:-4]))
+    path.write_bytes(content)
+    with pytest.raises(SegmentsDamaged, match="start the service") as raised:
         reader.query("FROM tool_calls")
     assert raised.value.paths == [path]
 
