@@ -26,6 +26,8 @@ from pathlib import Path
 
 from ingest.exceptions import BackupFailed, BackupUnusable, NewerFile, NothingToBackUp, RestoreFailed
 from ingest.keep.files import put_in_place, sync, write_whole
+from ingest.keep.owner_key import with_digest
+from ingest.keep.verification import damage_of
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError, NewerManifestError, Segment
 from sli.schemas import EVENT_FORMAT
@@ -230,6 +232,7 @@ def _back_up(
             copied.append(file)
         return file
 
+    _require_sound_key(directory)
     if earlier is not None:
         _require_same_key(directory, target, earlier)
     key = copy(directory.owner_key, _KEY)
@@ -244,7 +247,7 @@ def _back_up(
                 if on_progress:
                     on_progress("copying", done, sum(each.bytes for each in manifest.segments))
                 if segment.path not in found:
-                    found[segment.path] = _copy_segment(copy, directory, segment)
+                    found[segment.path] = _copy_segment(copy, directory, target, segment)
                 done += segment.bytes
             break
         except FileNotFoundError as error:
@@ -265,6 +268,14 @@ def _back_up(
     write_whole(target / DESCRIPTION, _render(backup))
     _remove_others(target, backup)
     return backup, copied
+
+
+def _require_sound_key(directory: DataDirectory) -> None:
+    copy = directory.owner_key_copy
+    if copy.exists() and copy.read_bytes() != with_digest(directory.owner_key.read_bytes()):
+        raise BackupFailed(
+            directory.owner_key, "it and its copy differ; start the service, which puts the right one back"
+        )
 
 
 def _require_same_key(directory: DataDirectory, target: Path, earlier: Backup) -> None:
@@ -292,14 +303,13 @@ def _note(directory: DataDirectory, target: Path, backup: Backup) -> bool:
 
 
 def _copy_segment(
-    copy: Callable[[Path, str], BackupFile], directory: DataDirectory, segment: Segment
+    copy: Callable[[Path, str], BackupFile], directory: DataDirectory, target: Path, segment: Segment
 ) -> BackupFile:
     original = directory.events / segment.path
     file = copy(original, f"events/{segment.path}")
-    if file.bytes != segment.bytes:
-        raise BackupFailed(
-            original, f"it has {file.bytes} bytes, not {segment.bytes}; run `toolgauge doctor`"
-        )
+    damage = damage_of(target / file.path, segment)
+    if damage is not None:
+        raise BackupFailed(original, f"{damage}; start the service, which writes it again from its store")
     return file
 
 

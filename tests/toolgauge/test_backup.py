@@ -281,6 +281,10 @@ def test_events_that_cannot_be_read_are_not_called_a_backup(published: EventFold
     published.path(published.segments[0]).write_bytes(b"short")
     with pytest.raises(BackupFailed, match="it has 5 bytes"):
         back_up(published.directory, tmp_path / "two", NOW)
+    published.directory.owner_key_copy.write_bytes(b"y" * 64)
+    with pytest.raises(BackupFailed, match="it and its copy differ"):
+        back_up(published.directory, tmp_path / "key", NOW)
+    published.directory.owner_key_copy.unlink()
     published.directory.manifest.write_text('{"format":999}')
     with pytest.raises(NewerFile, match=r"manifest\.json has format 999"):
         back_up(published.directory, tmp_path / "three", NOW)
