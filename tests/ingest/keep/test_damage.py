@@ -227,6 +227,15 @@ def test_what_is_missing_is_put_in_again(killed: Killed, directory: DataDirector
     assert come_up(directory)[:2] == (killed.rows, killed.rows)
 
 
+@pytest.mark.parametrize("store_too", ["store", "store_log"])
+def test_without_a_manifest_the_segments_are_found_all_the_same(
+    killed: Killed, directory: DataDirectory, store_too: str
+) -> None:
+    directory.manifest.write_text("damaged")
+    getattr(directory, store_too).unlink()
+    assert come_up(directory)[:2] == (killed.rows, killed.rows)
+
+
 def test_a_rebuilt_store_has_the_id_and_the_published_commits_of_the_old(directory: DataDirectory) -> None:
     before = Manifest.parse(directory.manifest.read_text())
     segments = {path: path.read_bytes() for path in directory.events.rglob("*.parquet")}

@@ -121,6 +121,9 @@ def test_a_manifest_of_another_store_is_not_believed(
     publisher.publish()
     assert _published(directory) == _stored(other)
     other.close()
+    # What the other store published is kept: nothing else may hold it.
+    (aside,) = directory.root.glob("events.damaged-*")
+    assert len(list(aside.rglob("*.parquet"))) == 1
 
 
 def test_many_small_segments_are_merged_and_nothing_is_read_twice(
