@@ -19,7 +19,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest.decode.wire import Signal
-from ingest.exceptions import IngestError
+from ingest.exceptions import IngestError, StoreUnavailable
 from ingest.keep.publisher import Publisher
 from ingest.keep.recovery import open_store
 from ingest.keep.store import Store
@@ -261,27 +261,36 @@ def test_a_rebuilding_that_is_killed_is_done_again(killed: Killed, directory: Da
     assert not list(directory.root.glob("*.building*"))
 
 
+@pytest.mark.parametrize("fails_first", [False, True])
 def test_a_damage_that_shows_while_requests_come_is_mended_at_once(
-    otlp: Any, killed: Killed, directory: DataDirectory
+    otlp: Any, killed: Killed, directory: DataDirectory, fails_first: bool
 ) -> None:
-    # Everything is folded into the file and published; then a block of the ids goes bad.
+    # Everything is folded into the file and published; then the file goes bad under the running service.
     store = open_store(directory)
     Publisher(store, directory).publish()
     store.close()
+    store = open_store(directory)
+    store_id = store.id
+    writer = Writer(store, "owner.id", b"k" * 32)
+    publisher = Publisher(store, directory)
     content = bytearray(directory.store.read_bytes())
     for at in range(3 * 4096 + 64, len(content), 64):
         content[at] ^= 0xFF
-    store = open_store(directory)
-    writer = Writer(store, "owner.id", b"k" * 32)
-    publisher = Publisher(store, directory)
     directory.store.write_bytes(bytes(content))
-    answers = [keep(writer, body(otlp, 3))[0] for _ in range(3)]
+    building = directory.root / "events.duckdb.building"
+    if fails_first:
+        # Something is in the way of the new store; that there is none meanwhile must not make an empty one.
+        building.mkdir()
+        assert all(isinstance(keep(writer, body(otlp, 3))[0], StoreUnavailable) for _ in range(3))
+        building.rmdir()
+    answers = [keep(writer, body(otlp, 3))[0] for _ in range(2)]
     writer.close()
     publisher.publish()
+    assert answers[-1] == Outcome(duplicates=11)
+    assert store.id == store_id
     assert stored(store) == killed.rows
     assert published(directory) == killed.rows
     store.close()
-    assert answers[-1] == Outcome(duplicates=11)
 
 
 def test_both_the_store_and_a_segment_damaged_loses_only_what_neither_holds(
