@@ -160,7 +160,7 @@ def test_every_record_is_there_once_after_kills_under_load(
 def test_an_answered_record_is_there_after_a_kill_right_behind_the_answer(
     otlp: Any, start_service: Callable[..., Any], toolgauge: Any
 ) -> None:
-    service = start_service()
+    service = start_service(only="ingest")
     for number in range(3):
         call = otlp.tool_call | {"call_id": f"call-{number}"}
         assert service.post("logs", otlp.logs(otlp.log(call))).status_code == 200
