@@ -200,7 +200,8 @@ class Publisher:
             manifest = Manifest.parse(path.read_text())
             reason = None
             if manifest.store != self._store.id:
-                reason = "it was published from another store"
+                # Its segments are not ours to remove: this store does not hold what is in them.
+                reason, path = "it was published from another store", self._directory.events
             elif manifest.published_through > self._store.last_commit:
                 reason = "it is ahead of the store"
         except NewerManifestError as error:
@@ -210,6 +211,7 @@ class Publisher:
         if reason is None:
             return manifest
         aside = set_aside(path)
+        make_folder(self._directory.events)
         self._log.warning("manifest_set_aside", reason=reason, kept_as=str(aside), next="published again")
         return empty
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -36,9 +37,7 @@ class Rebuilding:
         if self._directory.store.exists():
             return False
         return (
-            self._directory.manifest.exists()
-            or self._directory.store_log.exists()
-            or next(self._directory.events.glob("*/day=*/*.parquet"), None) is not None
+            self._directory.manifest.exists() or self._directory.store_log.exists() or len(self._files()) > 0
         )
 
     def rebuild(self, reason: str) -> None:
@@ -80,7 +79,9 @@ class Rebuilding:
     def published_through(self, store_id: str) -> int:
         """The last published commit of a store; 0 if nothing of it is published."""
         manifest = self._manifest()
-        return manifest.published_through if manifest is not None and manifest.store == store_id else 0
+        if manifest is None:
+            return max((_last_commit_in(path) for path in self._files()), default=0)
+        return manifest.published_through if manifest.store == store_id else 0
 
     def complete(self, connection: duckdb.DuckDBPyConnection, stored_through: int) -> int:
         """Put in the published rows of commits that a store has not; returns their number.
@@ -89,27 +90,31 @@ class Rebuilding:
         """
         manifest = self._manifest()
         if manifest is None:
-            return 0
-        later = [segment for segment in manifest.segments if segment.last_commit > stored_through]
-        rows = sum(self._take(connection, False, segment, stored_through) for segment in later)
+            later = [path for path in self._files() if _last_commit_in(path) > stored_through]
+            rows = sum(self._take_unlisted(connection, path) for path in later)
+        else:
+            listed = [segment for segment in manifest.segments if segment.last_commit > stored_through]
+            rows = sum(self._take(connection, False, segment, stored_through) for segment in listed)
         if rows:
             self._log.warning(
                 "store_completed",
                 reason="its log was gone or ended early",
                 stored_through=stored_through,
-                published_through=manifest.published_through,
                 rows=rows,
             )
         return rows
 
+    def _files(self) -> list[Path]:
+        """The segments on the disk, whether listed or not."""
+        found = [
+            self._directory.events.glob(f"{dataset.name}/day=*/*-*.parquet") for dataset in EVENT_DATASETS
+        ]
+        return sorted(chain.from_iterable(found))
+
     def _fill(self, connection: duckdb.DuckDBPyConnection, old: bool) -> int:
         manifest = self._manifest()
         if manifest is None:
-            rows = sum(
-                self._take_unlisted(connection, dataset, path)
-                for dataset in EVENT_DATASETS
-                for path in sorted(self._directory.events.glob(f"{dataset.name}/day=*/*.parquet"))
-            )
+            rows = sum(self._take_unlisted(connection, path) for path in self._files())
             through = max((_last_commit(connection, dataset) for dataset in EVENT_DATASETS), default=0)
         else:
             connection.execute("UPDATE store_info SET id = ?", [manifest.store])
@@ -153,13 +158,16 @@ class Rebuilding:
             )
         return rows
 
-    def _take_unlisted(self, connection: duckdb.DuckDBPyConnection, dataset: Dataset, path: Path) -> int:
+    def _take_unlisted(self, connection: duckdb.DuckDBPyConnection, path: Path) -> int:
         """The rows of a file that no manifest tells of: merged files and their parts hold the same rows."""
+        dataset = _dataset(path.parent.parent.name)
         found = f"read_parquet({text(str(path))}, hive_partitioning = false) AS found"
         new = f"NOT EXISTS (FROM {dataset.name} AS taken WHERE taken.event_id = found.event_id)"
         try:
             return _insert(connection, dataset, f"FROM {found} WHERE {new}")
         except duckdb.Error as error:
+            if tells_of_the_system(error):
+                raise
             aside = set_aside(path)
             self._log.error("segment_unreadable", reason=first_line(error), kept_as=str(aside))
             return 0
@@ -220,6 +228,11 @@ def _insert(connection: duckdb.DuckDBPyConnection, dataset: Dataset, rows: str) 
 
 def _dataset(name: str) -> Dataset:
     return next(dataset for dataset in EVENT_DATASETS if dataset.name == name)
+
+
+def _last_commit_in(path: Path) -> int:
+    """The last commit that a segment may hold, by its name."""
+    return int(path.stem.rpartition("-")[2])
 
 
 def _last_commit(connection: duckdb.DuckDBPyConnection, dataset: Dataset) -> int:

@@ -80,16 +80,17 @@ class Store:
         self._connection = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        reason = self._damage
-        if reason is None:
+        if self._damage is None:
             try:
                 return self._opened()
             except DamagedStore as error:
                 if self._recovery is None:
                     raise
-                reason = error.reason
+                # Kept until it is mended: a rebuilding that fails leaves no file, and without one an empty
+                # store would be made.
+                self._damage = error.reason
         assert self._recovery is not None
-        self._recovery.rebuild(reason)
+        self._recovery.rebuild(self._damage)
         self._rebuilt += 1
         return self._opened()
 
@@ -373,6 +374,8 @@ class Store:
                 raise StoreUnavailable(error.reason) from error
             except DataDirectoryUnusable as error:
                 raise StoreUnavailable(error.reason) from error
+            except duckdb.Error as error:
+                raise StoreUnavailable(first_line(error)) from error
             except OSError as error:
                 raise StoreUnavailable(error.strerror or type(error).__name__) from error
 

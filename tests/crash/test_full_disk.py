@@ -114,51 +114,44 @@ def test_a_full_disk_refuses_whole_requests_and_recovers_by_itself(
     assert _calls(small_disk / "data") == Counter({str(n): PER_REQUEST for n in answered | {100}})
 
 
-def test_a_journal_that_cannot_be_written_refuses_and_recovers(
-    otlp: Any, start_service: Callable[..., Any], tmp_path: Path
+def test_a_folder_that_cannot_be_written_refuses_and_recovers(
+    otlp: Any, start_service: Callable[..., Any], small_disk: Path
 ) -> None:
-    """Its folder is gone: no new file can be begun. What is not written down there is not answered."""
-    service = start_service(only="ingest", TOOLGAUGE_PUBLISH_INTERVAL_SECONDS="0.1")
-    bodies = [_body(otlp, number) for number in range(2)]
-    assert service.post("logs", bodies[0]).status_code == 200
+    """What cannot be written down in the journal is not answered, whatever the store could take."""
+    service = start_service(
+        only="ingest", data_dir=small_disk / "data", TOOLGAUGE_PUBLISH_INTERVAL_SECONDS="0.1"
+    )
+    bodies = [_body(otlp, number) for number in range(3)]
     journal = service.data_dir / "journal"
-    until = time.monotonic() + 30
-    while list(journal.iterdir()):
-        # Published, and dropped.
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    assert service.post("logs", bodies[0]).status_code == 200
+    _wait_until_dropped(journal)
     journal.rmdir()
     assert service.post("logs", bodies[1]).status_code == 503
     journal.mkdir()
     assert service.post("logs", bodies[1]).status_code == 200
-    assert service.stop() == 0
-    assert _calls(service.data_dir) == Counter({"0": PER_REQUEST, "1": PER_REQUEST})
-
-
-def test_a_file_system_that_turns_read_only_refuses_and_recovers(
-    otlp: Any, start_service: Callable[..., Any], small_disk: Path
-) -> None:
-    service = start_service(
-        only="ingest", data_dir=small_disk / "data", TOOLGAUGE_PUBLISH_INTERVAL_SECONDS="0.2"
-    )
-    bodies = [_body(otlp, number) for number in range(2)]
-    assert service.post("logs", bodies[0]).status_code == 200
-    journal = service.data_dir / "journal"
-    until = time.monotonic() + 30
-    while list(journal.iterdir()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    # Files that are open for writing keep a file system from being turned; an immutable folder does as well.
+    _wait_until_dropped(journal)
+    # Root may write anywhere but into a folder that is immutable.
     done = subprocess.run(["chattr", "+i", str(journal)], capture_output=True, check=False)
     if done.returncode:
         pytest.skip("A READ-ONLY FOLDER IS NOT TESTED: the file system knows no immutable folders")
     try:
-        assert service.post("logs", bodies[1]).status_code == 503
+        assert service.post("logs", bodies[2]).status_code == 503
+        with pytest.raises(grpc.RpcError) as failure:
+            service.export("logs", bodies[2])
+        assert failure.value.code() == grpc.StatusCode.UNAVAILABLE
     finally:
         subprocess.run(["chattr", "-i", str(journal)], check=True)
-    assert service.post("logs", bodies[1]).status_code == 200
+    assert service.post("logs", bodies[2]).status_code == 200
     assert service.stop() == 0
-    assert _calls(service.data_dir) == Counter({"0": PER_REQUEST, "1": PER_REQUEST})
+    assert _calls(service.data_dir) == Counter({str(n): PER_REQUEST for n in range(3)})
+
+
+def _wait_until_dropped(journal: Path) -> None:
+    """Until all is published, so that the next rows need a new file."""
+    until = time.monotonic() + 30
+    while list(journal.iterdir()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_data_directory_that_cannot_be_written_is_named_at_the_start(

@@ -3,7 +3,7 @@
 The real service runs with a recorder around its file system calls; from the recording, states of the disk
 are made that a cut at some moment could have left, and the service's own start is run on each.
 
-CRASH_POWER_CUTS sets how many (40 if not set). The recorder is compiled with `cc` (Debian: gcc).
+CRASH_POWER_CUTS sets how many (24 if not set). The recorder is compiled with `cc` (Debian: gcc).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sli.data_directory import DataDirectory
 from sli.manifest import Manifest
 from tests.crash.disk import Call, Disk, calls
 
-CUTS = int(os.environ.get("CRASH_POWER_CUTS", "40"))
-REQUESTS = 120
+CUTS = int(os.environ.get("CRASH_POWER_CUTS", "24"))
+REQUESTS = 90
 PER_REQUEST = 20
 
 # The log is folded in often, and in the background of requests, so that cuts meet it.

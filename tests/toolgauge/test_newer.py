@@ -22,20 +22,31 @@ from tests.analytics.segments import EventFolder
 Run = Callable[..., Any]
 
 
-@pytest.fixture
-def whole(folder: EventFolder, tmp_path: Path) -> EventFolder:
-    """A data directory with a store, events, results and a backup in `there`, all of today's formats."""
-    folder.directory.root.mkdir()
-    store = Store(folder.directory.store)
-    folder.store = store.id
-    store.close()
-    folder.publish(folder.call("2026-11-30T10:00"))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a data directory `data` (store, events, results), a backup of it `there`, and a body."""
+    root = tmp_path_factory.mktemp("made")
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        folder = EventFolder(root / "data", connection)
+        folder.directory.root.mkdir()
+        store = Store(folder.directory.store)
+        folder.store = store.id
+        store.close()
+        folder.publish(folder.call("2026-11-30T10:00"))
     refresh(folder.directory)
     folder.directory.owner_key.write_bytes(b"k" * 32)
     folder.directory.owner_key.chmod(0o600)
-    back_up(folder.directory, tmp_path / "there", datetime.now(UTC))
-    (tmp_path / "body.json").write_text('{"resourceLogs":[]}')
-    return folder
+    back_up(folder.directory, root / "there", datetime.now(UTC))
+    (root / "body.json").write_text('{"resourceLogs":[]}')
+    return root
+
+
+@pytest.fixture
+def directory(made: Path, tmp_path: Path) -> DataDirectory:
+    """A copy of it, in the folder where the commands run."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return DataDirectory(tmp_path / "data")
 
 
 def _state(root: Path) -> dict[str, bytes]:
@@ -78,45 +89,44 @@ def _refused(run: Run, command: str, name: str, known: int) -> None:
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_a_newer_manifest(toolgauge: Run, whole: EventFolder, command: str) -> None:
-    whole.directory.manifest.write_text('{"format":999,"something":"else"}')
-    before = _state(whole.directory.root)
+def test_a_newer_manifest(toolgauge: Run, directory: DataDirectory, command: str) -> None:
+    directory.manifest.write_text('{"format":999,"something":"else"}')
+    before = _state(directory.root)
     _refused(toolgauge, command, "manifest.json", EVENT_FORMAT)
-    assert _without_key_copy(whole.directory) == before
+    assert _without_key_copy(directory) == before
 
 
 @pytest.mark.parametrize("command", ["serve", "import"])
-def test_a_newer_store(toolgauge: Run, whole: EventFolder, command: str) -> None:
-    with duckdb.connect(str(whole.directory.store)) as connection:
+def test_a_newer_store(toolgauge: Run, directory: DataDirectory, command: str) -> None:
+    with duckdb.connect(str(directory.store)) as connection:
         connection.execute("UPDATE store_info SET format = 999")
-    before = _state(whole.directory.root)
+    before = _state(directory.root)
     _refused(toolgauge, command, "events.duckdb", EVENT_FORMAT)
-    assert _without_key_copy(whole.directory) == before
+    assert _without_key_copy(directory) == before
 
 
 @pytest.mark.parametrize("command", ["sli", "sli --no-wait", "sql", "refresh", "rebuild", "export", "check"])
-def test_newer_results(toolgauge: Run, whole: EventFolder, command: str) -> None:
-    with duckdb.connect(str(whole.directory.results)) as connection:
+def test_newer_results(toolgauge: Run, directory: DataDirectory, command: str) -> None:
+    with duckdb.connect(str(directory.results)) as connection:
         connection.execute("UPDATE results_info SET format = 999")
-    before = _state(whole.directory.root)
+    before = _state(directory.root)
     _refused(toolgauge, command, "results.duckdb", RESULT_FORMAT)
-    assert _state(whole.directory.root) == before
+    assert _state(directory.root) == before
 
 
-def test_a_newer_directory_without_its_store(toolgauge: Run, whole: EventFolder) -> None:
-    whole.directory.store.unlink()
-    whole.directory.manifest.write_text('{"format":999}')
-    before = _state(whole.directory.root)
+def test_a_newer_directory_without_its_store(toolgauge: Run, directory: DataDirectory) -> None:
+    directory.store.unlink()
+    directory.manifest.write_text('{"format":999}')
+    before = _state(directory.root)
     _refused(toolgauge, "import", "manifest.json", EVENT_FORMAT)
-    assert _without_key_copy(whole.directory) == before
+    assert _without_key_copy(directory) == before
 
 
 @pytest.mark.parametrize("command", ["restore", "backup"])
-def test_a_newer_backup(toolgauge: Run, whole: EventFolder, tmp_path: Path, command: str) -> None:
+def test_a_newer_backup(toolgauge: Run, directory: DataDirectory, tmp_path: Path, command: str) -> None:
     (tmp_path / "there" / "backup.json").write_text('{"format":999}')
     before = _state(tmp_path / "there")
-    directory = "fresh" if command == "restore" else "data"
-    done = toolgauge(command, "there", "--data-dir", directory)
+    done = toolgauge(command, "there", "--data-dir", "fresh" if command == "restore" else "data")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(
         "error: there/backup.json has format 999, this version knows formats up to 1"
@@ -124,16 +134,16 @@ def test_a_newer_backup(toolgauge: Run, whole: EventFolder, tmp_path: Path, comm
     assert _state(tmp_path / "there") == before
 
 
-def test_results_of_an_older_version_are_computed_again(toolgauge: Run, whole: EventFolder) -> None:
-    with duckdb.connect(str(whole.directory.results)) as connection:
+def test_results_of_an_older_version_are_computed_again(toolgauge: Run, directory: DataDirectory) -> None:
+    with duckdb.connect(str(directory.results)) as connection:
         connection.execute(f"UPDATE results_info SET format = {RESULT_FORMAT - 1}")
     done = toolgauge("sli", "--data-dir", "data", "--format", "csv")
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == 2
     # A manifest of an older version is read as it is.
-    text = Manifest.parse(whole.directory.manifest.read_text()).render()
+    text = Manifest.parse(directory.manifest.read_text()).render()
     older = text.replace(f'"format":{EVENT_FORMAT}', f'"format":{EVENT_FORMAT - 1}')
-    whole.directory.manifest.write_text(older[: older.rindex(',"crc32"')] + "}")
-    shutil.rmtree(whole.directory.results_folder)
+    directory.manifest.write_text(older[: older.rindex(',"crc32"')] + "}")
+    shutil.rmtree(directory.results_folder)
     again = toolgauge("sli", "--data-dir", "data", "--format", "csv")
     assert (again.stderr, again.stdout) == ("", done.stdout)

@@ -19,7 +19,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest.decode.wire import Signal
-from ingest.exceptions import IngestError
+from ingest.exceptions import IngestError, StoreUnavailable
 from ingest.keep.publisher import Publisher
 from ingest.keep.recovery import open_store
 from ingest.keep.store import Store
@@ -227,6 +227,15 @@ def test_what_is_missing_is_put_in_again(killed: Killed, directory: DataDirector
     assert come_up(directory)[:2] == (killed.rows, killed.rows)
 
 
+@pytest.mark.parametrize("store_too", ["store", "store_log"])
+def test_without_a_manifest_the_segments_are_found_all_the_same(
+    killed: Killed, directory: DataDirectory, store_too: str
+) -> None:
+    directory.manifest.write_text("damaged")
+    getattr(directory, store_too).unlink()
+    assert come_up(directory)[:2] == (killed.rows, killed.rows)
+
+
 def test_a_rebuilt_store_has_the_id_and_the_published_commits_of_the_old(directory: DataDirectory) -> None:
     before = Manifest.parse(directory.manifest.read_text())
     segments = {path: path.read_bytes() for path in directory.events.rglob("*.parquet")}
@@ -252,27 +261,38 @@ def test_a_rebuilding_that_is_killed_is_done_again(killed: Killed, directory: Da
     assert not list(directory.root.glob("*.building*"))
 
 
+@pytest.mark.parametrize("fails_first", [False, True])
 def test_a_damage_that_shows_while_requests_come_is_mended_at_once(
-    otlp: Any, killed: Killed, directory: DataDirectory
+    otlp: Any, killed: Killed, directory: DataDirectory, fails_first: bool
 ) -> None:
-    # Everything is folded into the file and published; then a block of the ids goes bad.
+    # Everything is folded into the file and published; then the file goes bad under the running service.
     store = open_store(directory)
     Publisher(store, directory).publish()
     store.close()
+    store = open_store(directory)
+    store_id = store.id
+    writer = Writer(store, "owner.id", b"k" * 32)
+    publisher = Publisher(store, directory)
     content = bytearray(directory.store.read_bytes())
     for at in range(3 * 4096 + 64, len(content), 64):
         content[at] ^= 0xFF
-    store = open_store(directory)
-    writer = Writer(store, "owner.id", b"k" * 32)
-    publisher = Publisher(store, directory)
     directory.store.write_bytes(bytes(content))
-    answers = [keep(writer, body(otlp, 3))[0] for _ in range(3)]
+    building = directory.root / "events.duckdb.building"
+    if fails_first:
+        # Something is in the way of the new store; that there is none meanwhile must not make an empty one.
+        building.mkdir()
+        assert all(isinstance(keep(writer, body(otlp, 3))[0], StoreUnavailable) for _ in range(3))
+        building.rmdir()
+    answers = [keep(writer, body(otlp, 3))[0] for _ in range(2)]
     writer.close()
     publisher.publish()
-    assert stored(store) == killed.rows
-    assert published(directory) == killed.rows
-    store.close()
     assert answers[-1] == Outcome(duplicates=11)
+    assert store.id == store_id
+    kept, shown = stored(store), published(directory)
+    # The writer's own notes of what arrived come on top.
+    for name in set(killed.rows) - {"ingest_counts", "receiver_uptime"}:
+        assert kept[name] == shown[name] == killed.rows[name]
+    store.close()
 
 
 def test_both_the_store_and_a_segment_damaged_loses_only_what_neither_holds(
@@ -286,7 +306,7 @@ def test_both_the_store_and_a_segment_damaged_loses_only_what_neither_holds(
     assert rows == shown
     missing = {name: len(killed.rows[name]) - len(rows[name]) for name in rows}
     # The segment's last three commits were in the log alone.
-    assert missing == {"tool_calls": 30, "guard_decisions": 0}
+    assert missing == dict.fromkeys(rows, 0) | {"tool_calls": 30}
 
 
 def test_what_is_lost_is_named(killed: Killed, directory: DataDirectory) -> None:

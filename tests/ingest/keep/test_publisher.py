@@ -95,6 +95,26 @@ def test_a_damaged_segment_is_set_aside_and_written_again(
     assert [file.read_bytes() for file in aside] == ([whole[:-9]] if damage == "truncated" else [])
 
 
+def test_a_segment_that_goes_bad_later_is_found_in_the_next_round(
+    otlp: Any, keeper: Any, directory: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper.keep_calls(otlp, range(10))
+    publisher = Publisher(keeper.store, directory)
+    publisher.publish()
+    publisher.check(60)
+    (segment,) = Manifest.parse(directory.manifest.read_text()).segments
+    path = directory.events / segment.path
+    whole = path.read_bytes()
+    flipped = whole[:50] + bytes([whole[50] ^ 4]) + whole[51:]
+    path.write_bytes(flipped)
+    publisher.check(60)
+    assert path.read_bytes() == flipped
+    monkeypatch.setattr("ingest.keep.verification.ROUND_SECONDS", 0.0)
+    publisher.check(60)
+    assert path.read_bytes() == whole
+    assert [file.read_bytes() for file in path.parent.glob("*.damaged-*")] == [flipped]
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format":"2"}', '{"format":1,"store":"x"', "\x00"])
 def test_a_damaged_manifest_is_set_aside_and_all_is_published_again(
     otlp: Any, keeper: Any, directory: DataDirectory, text: str
@@ -120,6 +140,9 @@ def test_a_manifest_of_another_store_is_not_believed(
     publisher.publish()
     assert _published(directory) == _stored(other)
     other.close()
+    # What the other store published is kept: nothing else may hold it.
+    (aside,) = directory.root.glob("events.damaged-*")
+    assert len(list(aside.rglob("*.parquet"))) == 1
 
 
 def test_many_small_segments_are_merged_and_nothing_is_read_twice(
