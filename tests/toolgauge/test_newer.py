@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+import structlog
 
 from analytics.refresh import refresh
 from ingest.keep.backup import back_up
@@ -20,6 +21,13 @@ from sli.schemas import EVENT_FORMAT, RESULT_FORMAT
 from tests.analytics.segments import EventFolder
 
 Run = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """Commands of the service set up logging to a stream that ends with the test."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="module")
