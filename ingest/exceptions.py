@@ -85,8 +85,11 @@ class TooLarge(BadRequest):
         self.unit = unit
 
 
-class EmptyCall(BadRequest):
-    """A gRPC call without a message; an empty export request is a message of no bytes."""
+class NoMessage(BadRequest):
+    """A gRPC call of which no message came: there was none, or the library has refused it as too large.
+
+    An empty export request is a message of no bytes, and fine.
+    """
 
     def __init__(self) -> None:
         super().__init__("the call ended without a message")
