@@ -222,7 +222,21 @@ def test_clients_that_take_their_time_are_shown_out(service: Any, otlp: Any) -> 
             error: Any = caught.value
             return error.code(), _retry_info(error)
 
+    def after_a_refusal() -> bytes:
+        """Goes on with a body that was refused by its length, a byte a second, for as long as it may."""
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            head = "POST /v1/logs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+            connection.sendall(f"{head}Content-Length: {999 * MIB}\r\n\r\n".encode())
+            answer = connection.recv(4096)
+            try:
+                while True:
+                    connection.sendall(b"x")
+                    time.sleep(1)
+            except OSError:
+                return answer
+
     with ThreadPoolExecutor(4) as pool:
+        rest = pool.submit(after_a_refusal)
         head = pool.submit(until_closed, b"POST /v1/logs HTTP/1.1\r\nHost: x\r\nX-")
         silence = pool.submit(until_closed, b"")
         call = pool.submit(silent_call)
@@ -230,6 +244,7 @@ def test_clients_that_take_their_time_are_shown_out(service: Any, otlp: Any) -> 
         assert _call(service, otlp.logs(otlp.log(otlp.tool_call))) == b""
         assert head.result() == silence.result() == b""
         code, info = call.result()
+        assert rest.result().startswith(b"HTTP/1.1 413")
     assert code is grpc.StatusCode.UNAVAILABLE
     assert info is not None
 
