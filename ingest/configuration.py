@@ -26,6 +26,7 @@ class IngestConfiguration:
         queue_wait_seconds: how long a request may wait for room before it is refused. Over gRPC a refused
             batch never comes again, so nearly all of the 10 s after which the producer's exporter gives up.
         publish_interval_seconds: how far the published segments may be behind.
+        retention_days: whole UTC days before today that are kept; None keeps all.
         ingest_token: tokens of clients, with commas or blanks between them; without any, none is asked for,
             and only loopback is listened on.
         ingest_token_file: a file of such tokens, one on each line.
@@ -45,6 +46,7 @@ class IngestConfiguration:
     queue_bytes: int = 128 * 1024 * 1024
     queue_wait_seconds: float = 8.0
     publish_interval_seconds: float = 1.0
+    retention_days: int | None = None
     ingest_token: SecretStr | None = None
     ingest_token_file: Path | None = None
     tls_certificate: Path | None = None

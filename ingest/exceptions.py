@@ -223,7 +223,13 @@ class ShuttingDown(TryAgain):
 
 
 class CannotStart(IngestError):
-    """The service, or an import, cannot begin; the sentence says what to do."""
+    """The service, or an import, cannot begin; the sentence says what to do.
+
+    Attributes:
+        exit_status: of the process: 2 if the settings ask for something that cannot be, else 1.
+    """
+
+    exit_status = 1
 
 
 class DataDirectoryUnusable(CannotStart):
@@ -240,6 +246,22 @@ class DataDirectoryUnusable(CannotStart):
         )
         self.path = path
         self.reason = reason
+
+
+class OwnerKeyLost(CannotStart):
+    """Events are stored, and the key of their owners' hashes is gone.
+
+    Attributes:
+        path: where the key should be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is damaged or missing, and so is its copy, while events are stored: put it back from a "
+            f"backup. To go on with another key, under which every owner counts as a new one: "
+            f"head -c 32 /dev/urandom > {path}"
+        )
+        self.path = path
 
 
 class DataDirectoryInUse(CannotStart):
@@ -300,6 +322,8 @@ class TokenMissing(CannotStart):
         host: the address to listen on.
     """
 
+    exit_status = 2
+
     def __init__(self, host: str) -> None:
         super().__init__(
             f"{host} is no loopback address, so others can reach it: set TOOLGAUGE_INGEST_TOKEN or "
@@ -316,6 +340,8 @@ class TokenUnusable(CannotStart):
         reason: what is wrong, without the token.
     """
 
+    exit_status = 2
+
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{where}: {reason}")
         self.where = where
@@ -330,14 +356,16 @@ class CertificateUnusable(CannotStart):
         reason: what is wrong.
     """
 
+    exit_status = 2
+
     def __init__(self, settings: str, reason: str) -> None:
         super().__init__(f"{settings}: {reason}; give a certificate and its unencrypted key, both in PEM")
         self.settings = settings
         self.reason = reason
 
 
-class NewerStore(CannotStart):
-    """The store was written by a newer version.
+class NewerFile(CannotStart):
+    """A file of the data directory was written by a newer version.
 
     Attributes:
         path: the file.
@@ -347,12 +375,74 @@ class NewerStore(CannotStart):
 
     def __init__(self, path: Path, found: int, known: int) -> None:
         super().__init__(
-            f"{path} has format {found}, this version knows {known}; "
+            f"{path} has format {found}, this version knows formats up to {known}; "
             "install the version that wrote it, or choose another --data-dir"
         )
         self.path = path
         self.found = found
         self.known = known
+
+
+class NewerStore(NewerFile):
+    """The event store."""
+
+
+class NewerManifest(NewerFile):
+    """The manifest of the published events."""
+
+
+class NothingToBackUp(CannotStart):
+    """Nothing was ever published in a data directory.
+
+    Attributes:
+        path: the data directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} holds no published events and no owner.key, so there is nothing to back up")
+        self.path = path
+
+
+class BackupFailed(CannotStart):
+    """A backup cannot be made; one that was there before is as it was.
+
+    Attributes:
+        path: the folder or file in question.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"no backup was made: {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class BackupUnusable(CannotStart):
+    """What should be a backup is none, or is damaged.
+
+    Attributes:
+        path: its folder.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the backup {path} cannot be used: {reason}; nothing was restored, use another one")
+        self.path = path
+        self.reason = reason
+
+
+class RestoreFailed(CannotStart):
+    """A backup cannot be restored to where it should go.
+
+    Attributes:
+        path: the data directory.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"nothing was restored to {path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class DamagedStore(CannotStart):

@@ -18,10 +18,12 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollec
 from ingest.configuration import IngestConfiguration
 from ingest.exceptions import PortTaken, TokenMissing
 from ingest.keep.lock import IngestLock
+from ingest.keep.owner_key import open_owner_key
 from ingest.keep.publisher import Publisher, PublishingThread
+from ingest.keep.recovery import open_store
 from ingest.keep.store import Store
+from ingest.keep.upkeep import Upkeep, UpkeepThread
 from ingest.keep.writer import Writer
-from ingest.normalise.owner import load_or_make_key
 from ingest.receive.access import Access, is_loopback, local_pass, read_tokens
 from ingest.receive.admission import Admission
 from ingest.receive.connections import http_server
@@ -68,12 +70,15 @@ def run(
         stack.enter_context(IngestLock(directory))
         # Whoever held the lock before may have left its addresses.
         directory.endpoints.unlink(missing_ok=True)
-        owner_key = load_or_make_key(directory.owner_key)
+        owner_key = open_owner_key(directory)
         http_socket = stack.enter_context(_listen(configuration.host, configuration.http_port))
-        store = Store(directory.store)
+        store = open_store(directory)
         stack.callback(store.close)
-        publishing = PublishingThread(Publisher(store, directory), configuration.publish_interval_seconds)
+        publisher = Publisher(store, directory)
+        publishing = PublishingThread(publisher, configuration.publish_interval_seconds)
         stack.callback(publishing.stop)
+        upkeep = UpkeepThread(Upkeep(store, publisher, configuration.retention_days))
+        stack.callback(upkeep.stop)
         writer = Writer(store, configuration.owner_attribute, owner_key)
         stack.callback(writer.close)
         access = Access(

@@ -27,9 +27,19 @@ class DataDirectory:
         return self.root / "events.duckdb.wal"
 
     @property
+    def journal(self) -> Path:
+        """The folder of the journal: what is stored and not published yet, a second time."""
+        return self.root / "journal"
+
+    @property
     def owner_key(self) -> Path:
         """The key of the owners' hashes, mode 0600."""
         return self.root / "owner.key"
+
+    @property
+    def owner_key_copy(self) -> Path:
+        """The same key and its SHA-256, mode 0600; used where the other file is damaged."""
+        return self.root / "owner.key.copy"
 
     @property
     def ingest_lock(self) -> Path:
@@ -60,6 +70,11 @@ class DataDirectory:
     def results_lock(self) -> Path:
         """Locked while the results are being replaced."""
         return self.results_folder / "results.lock"
+
+    @property
+    def last_backup(self) -> Path:
+        """When and where to the last backup was made."""
+        return self.root / "last_backup.json"
 
     @property
     def endpoints(self) -> Path:

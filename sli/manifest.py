@@ -7,10 +7,12 @@ manifest is replaced as a whole, a set of new segments, or the merge of old ones
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from sli.schemas import EVENT_FORMAT
 
@@ -25,6 +27,7 @@ class Segment:
         bytes: size of the file.
         first_commit: lowest commit number that it may hold.
         last_commit: highest commit number that it may hold.
+        crc32: of the file's bytes; None where an older version wrote it.
     """
 
     dataset: str
@@ -34,6 +37,7 @@ class Segment:
     bytes: int
     first_commit: int
     last_commit: int
+    crc32: int | None = None
 
 
 class ManifestError(ValueError):
@@ -42,6 +46,20 @@ class ManifestError(ValueError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the manifest of the published events cannot be read: {reason}")
         self.reason = reason
+
+
+class NewerManifestError(ManifestError):
+    """A newer version wrote the manifest.
+
+    Attributes:
+        found: its format.
+    """
+
+    def __init__(self, found: int) -> None:
+        super().__init__(
+            f"it has format {found}, this version reads up to {EVENT_FORMAT}; use the toolgauge that wrote it"
+        )
+        self.found = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +87,36 @@ class Manifest:
 
     def render(self) -> str:
         """The manifest as JSON text; `parse` gives it back."""
-        return json.dumps(
-            {
-                "format": EVENT_FORMAT,
-                "store": self.store,
-                "published_through": self.published_through,
-                "segments": [asdict(s) | {"day": s.day.isoformat()} for s in self.segments],
-            },
-            separators=(",", ":"),
-        )
+        tree = {
+            "format": EVENT_FORMAT,
+            "store": self.store,
+            "published_through": self.published_through,
+            "segments": [asdict(s) | {"day": s.day.isoformat()} for s in self.segments],
+        }
+        # Last, so that it is over all that stands before it.
+        return _compact(tree | {"crc32": zlib.crc32(_compact(tree).encode())})
 
     @staticmethod
     def parse(text: str) -> Manifest:
-        """Read what `render` wrote.
+        """Read what `render` wrote, in this version or an older one.
+
+        The formats so far differ in which datasets there are, and not in the shape of the manifest.
 
         Raises:
-            ManifestError: the text is damaged, or was written by a newer version.
+            NewerManifestError: a newer version wrote it.
+            ManifestError: the text is damaged.
         """
         try:
             tree = json.loads(text)
-            if tree["format"] != EVENT_FORMAT:
-                raise ManifestError(f"format {tree['format']}, this version reads {EVENT_FORMAT}")
+            found = tree["format"]
+            if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+                raise ManifestError("damaged (its format is no number)")
+            if found > EVENT_FORMAT:
+                raise NewerManifestError(found)
+            # Older versions wrote none.
+            crc32 = tree.pop("crc32", None)
+            if crc32 is not None and crc32 != zlib.crc32(_compact(tree).encode()):
+                raise ManifestError("damaged (its checksum does not fit)")
             segments = tuple(
                 Segment(**(entry | {"day": date.fromisoformat(entry["day"])})) for entry in tree["segments"]
             )
@@ -98,6 +125,10 @@ class Manifest:
             if isinstance(error, ManifestError):
                 raise
             raise ManifestError(f"damaged ({type(error).__name__})") from error
+
+
+def _compact(tree: dict[str, Any]) -> str:
+    return json.dumps(tree, separators=(",", ":"))
 
 
 def segment_path(dataset: str, day: date, first_commit: int, last_commit: int) -> str:

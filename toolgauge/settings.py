@@ -55,8 +55,14 @@ def format_size(size: int) -> str:
     return str(size)
 
 
+def parse_days(value: object) -> object:
+    """A number of days; nothing, `0` and the empty text are None: no end."""
+    return None if value in (None, "", "0", 0, "None") else value
+
+
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
+RetentionDays = Annotated[int | None, BeforeValidator(parse_days), Field(ge=1)]
 OptionalPath = Annotated[
     Path | None, BeforeValidator(lambda value: Path(value).expanduser() if value else None)
 ]
@@ -89,6 +95,11 @@ class Settings(BaseSettings):
         8.0, ge=0, allow_inf_nan=False, description="how long a request may wait for room in the queue"
     )
     publish_interval_seconds: Seconds = Field(1.0, description="how far the published events may be behind")
+    retention_days: RetentionDays = Field(
+        None,
+        description="whole UTC days before today whose events are kept; older ones are removed for good. "
+        "Empty or 0 keeps all",
+    )
     refresh_interval_seconds: Seconds = Field(1.0, description="how far the results may be behind these")
     query_timeout_seconds: Seconds = Field(30.0, description="longest time of an SQL query")
     query_memory_bytes: Size = Field(2**30, description="memory of SQL queries, and of one answer")

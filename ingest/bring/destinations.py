@@ -26,10 +26,10 @@ from ingest.exceptions import (
     StoreUnavailable,
 )
 from ingest.keep.lock import IngestLock
+from ingest.keep.owner_key import open_owner_key
 from ingest.keep.publisher import Publisher
-from ingest.keep.store import Store
+from ingest.keep.recovery import open_store
 from ingest.keep.writer import Encoding, Outcome, Request, Writer
-from ingest.normalise.owner import load_or_make_key
 from ingest.receive.access import local_pass
 from sli.data_directory import DataDirectory
 from sli.vocabulary import Rejection
@@ -65,8 +65,8 @@ class StoreDestination:
         directory = DataDirectory(configuration.data_dir)
         with ExitStack() as stack:
             stack.enter_context(IngestLock(directory, patience_seconds=0))
-            owner_key = load_or_make_key(directory.owner_key)
-            store = Store(directory.store)
+            owner_key = open_owner_key(directory)
+            store = open_store(directory)
             stack.callback(store.close)
             publisher = Publisher(store, directory)
             stack.callback(publisher.publish)
@@ -208,7 +208,7 @@ def open_destination(configuration: IngestConfiguration) -> Destination:
         if endpoints is None:
             # The holder is another import, or a service that is only starting.
             raise
-        return ServiceDestination(endpoints, load_or_make_key(directory.owner_key))
+        return ServiceDestination(endpoints, open_owner_key(directory))
 
 
 def _pipelined(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import zlib
+from datetime import UTC, datetime
 from pathlib import Path
+
+_PIECE_BYTES = 1024 * 1024
 
 
 def sync(path: Path) -> None:
@@ -13,6 +17,15 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, each with its name on disk before this returns."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync(path.parent)
 
 
 def put_in_place(temporary: Path, final: Path) -> None:
@@ -29,8 +42,22 @@ def write_whole(path: Path, text: str) -> None:
     put_in_place(temporary, path)
 
 
-def set_aside(path: Path, stamp: str) -> Path:
-    """Rename a damaged file, so that it is kept and no longer in the way; returns its new name."""
-    aside = path.with_name(f"{path.name}.damaged-{stamp}")
+def checksum(path: Path) -> int:
+    """CRC-32 of a file's bytes."""
+    value = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            value = zlib.crc32(piece, value)
+    return value
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file or folder, so that it is kept and no longer in the way; returns its new name."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    aside, number = path.with_name(f"{path.name}.damaged-{stamp}"), 2
+    while aside.exists():
+        # One that was set aside within the same second must not be replaced.
+        aside, number = path.with_name(f"{path.name}.damaged-{stamp}-{number}"), number + 1
     path.replace(aside)
+    sync(path.parent)
     return aside

@@ -200,7 +200,7 @@ def test_beyond_loopback_without_a_token_it_does_not_start(toolgauge: Any, tmp_p
     done = toolgauge(
         "serve", "--only", "ingest", "--host", "0.0.0.0", "--data-dir", str(tmp_path / "d"), *ports
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "error: 0.0.0.0 is no loopback address" in done.stderr
     assert "set TOOLGAUGE_INGEST_TOKEN or ingest_token_file" in done.stderr
 

@@ -21,6 +21,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 
 MIB = 1024 * 1024
 
@@ -215,7 +216,10 @@ def test_malformed_requests_are_refused_on_both_transports(service: Any, signal:
 def test_metrics_and_traces_are_accepted(service: Any, otlp: Any) -> None:
     metrics = ExportMetricsServiceRequest()
     by_scope = metrics.resource_metrics.add().scope_metrics.add()
-    by_scope.metrics.add(name="qwen-code.tool.call.count").sum.data_points.add(as_int=3)
+    counter = by_scope.metrics.add(name="qwen-code.tool.call.count").sum
+    counter.aggregation_temporality = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+    counter.is_monotonic = True
+    counter.data_points.add(as_int=3)
     assert service.post("metrics", metrics.SerializeToString()).content == b""
     spans = otlp.spans(otlp.span(otlp.tool_call | {"call_id": "as-a-span"}))
     assert _stored(service.post("traces", spans)) == 1
