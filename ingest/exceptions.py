@@ -85,8 +85,11 @@ class TooLarge(BadRequest):
         self.unit = unit
 
 
-class EmptyCall(BadRequest):
-    """A gRPC call without a message; an empty export request is a message of no bytes."""
+class NoMessage(BadRequest):
+    """A gRPC call of which no message came: there was none, or the library has refused it as too large.
+
+    An empty export request is a message of no bytes, and fine.
+    """
 
     def __init__(self) -> None:
         super().__init__("the call ended without a message")
@@ -220,7 +223,13 @@ class ShuttingDown(TryAgain):
 
 
 class CannotStart(IngestError):
-    """The service, or an import, cannot begin; the sentence says what to do."""
+    """The service, or an import, cannot begin; the sentence says what to do.
+
+    Attributes:
+        exit_status: of the process: 2 if the settings ask for something that cannot be, else 1.
+    """
+
+    exit_status = 1
 
 
 class DataDirectoryUnusable(CannotStart):
@@ -313,6 +322,8 @@ class TokenMissing(CannotStart):
         host: the address to listen on.
     """
 
+    exit_status = 2
+
     def __init__(self, host: str) -> None:
         super().__init__(
             f"{host} is no loopback address, so others can reach it: set TOOLGAUGE_INGEST_TOKEN or "
@@ -329,6 +340,8 @@ class TokenUnusable(CannotStart):
         reason: what is wrong, without the token.
     """
 
+    exit_status = 2
+
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"{where}: {reason}")
         self.where = where
@@ -342,6 +355,8 @@ class CertificateUnusable(CannotStart):
         settings: the settings in question.
         reason: what is wrong.
     """
+
+    exit_status = 2
 
     def __init__(self, settings: str, reason: str) -> None:
         super().__init__(f"{settings}: {reason}; give a certificate and its unencrypted key, both in PEM")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -37,6 +38,8 @@ from sli.data_directory import DataDirectory
 DRAIN_SECONDS = 8.0
 # Sockets that wait to be accepted: agents start in crowds.
 _BACKLOG = 1024
+# Enough for the connections of both ports and what the store has open.
+_OPEN_FILES = 8192
 
 
 def run(
@@ -56,6 +59,7 @@ def run(
         CannotStart: the data directory, a port, a token or a certificate cannot be used; the sentence says
             what to do.
     """
+    _raise_limit_of_open_files()
     directory = DataDirectory(configuration.data_dir)
     given = configuration.ingest_token.get_secret_value() if configuration.ingest_token else ""
     tokens = read_tokens(given, configuration.ingest_token_file)
@@ -204,6 +208,15 @@ class _Service:
         # Under a supervisor a terminal's Ctrl-C is ignored here: it is passed on as SIGTERM, once.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             loop.add_signal_handler(signal.SIGINT, stop)
+
+
+def _raise_limit_of_open_files() -> None:
+    """Every connection is an open file, and the usual soft limit of 1024 is less than what is served."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard > _OPEN_FILES:
+        hard = _OPEN_FILES
+    if soft != resource.RLIM_INFINITY and soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def _listen(host: str, port: int) -> socket.socket:

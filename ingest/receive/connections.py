@@ -20,6 +20,8 @@ MOST_CONNECTIONS = 2000
 _MOST_OPEN = MOST_CONNECTIONS + 200
 # From the first byte of a request, or from the connection on, to the end of its headers.
 HEADER_SECONDS = 10.0
+# From an answer that did not wait for the body to the end of that body.
+REST_SECONDS = 10.0
 # A connection that says nothing for this long is closed; exporters send every few seconds.
 _IDLE_SECONDS = 75
 # Headers of a request together: uvicorn itself would take any number.
@@ -63,7 +65,7 @@ def http_server(application: FastAPI, drain_seconds: float, tls: Tls | None) -> 
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol for one connection, with a limit on connections, headers and their time."""
 
-    _header_timer: TimerHandle | None = None
+    _timer: TimerHandle | None = None
     _header_bytes = 0
     _in_headers = True
 
@@ -75,17 +77,17 @@ class BoundedProtocol(HttpToolsProtocol):
         tls = transport.get_extra_info("ssl_object")
         # Not that of a wrong certificate: with one there is no connection.
         self._has_certificate = isinstance(tls, (ssl.SSLObject, ssl.SSLSocket)) and bool(tls.getpeercert())
-        self._wait_for_headers()
+        self._close_after(HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_came()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._in_headers:
             self._header_bytes += len(data)
-            if self._header_timer is None:
-                self._wait_for_headers()
+            if self._timer is None:
+                self._close_after(HEADER_SECONDS)
         super().data_received(data)
         if self._in_headers and self._header_bytes > _MOST_HEADER_BYTES and not self.transport.is_closing():
             self.send_400_response("The headers are too large.")
@@ -98,19 +100,29 @@ class BoundedProtocol(HttpToolsProtocol):
         }
 
     def on_headers_complete(self) -> None:
-        self._headers_came()
+        self._in_headers = False
+        self._stop_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_headers = True
         self._header_bytes = 0
+        self._stop_timer()
+        if self.cycle.response_complete:
+            # What came behind the answer has stopped uvicorn's own timer.
+            self._close_after(_IDLE_SECONDS)
 
-    def _wait_for_headers(self) -> None:
-        self._header_timer = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._in_headers and not self.transport.is_closing():
+            # Refused before its body was there: the rest is not read, and may not come for ever.
+            self._close_after(REST_SECONDS)
 
-    def _headers_came(self) -> None:
-        self._in_headers = False
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
+    def _close_after(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

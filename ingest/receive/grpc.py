@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import grpc
 
 from ingest.decode.wire import Signal
-from ingest.exceptions import EmptyCall, IngestError, TooSlow
+from ingest.exceptions import IngestError, NoMessage, TooSlow
 from ingest.keep.writer import Encoding, Outcome
 from ingest.receive import responses
 from ingest.receive.access import Caller
@@ -100,8 +100,9 @@ async def _keep(signal: Signal, receiver: Receiver, turns: Turns, context: Conte
             except TimeoutError:
                 raise TooSlow(_READING_SECONDS, "the message did not come within") from None
             if not isinstance(body, bytes):
-                # Also where the library has refused a message that is too large, and answered it.
-                raise EmptyCall
+                # Where the library has refused a message as too large it has answered already, and what is
+                # answered here is not sent.
+                raise NoMessage
             # Before the next is read, so that what waits for room is never more than these few.
             await room.grow(len(body))
         return await receiver.keep(signal, Encoding.PROTOBUF, body, "grpc", room)

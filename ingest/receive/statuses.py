@@ -42,7 +42,7 @@ _Code = grpc.StatusCode
 ANSWERS: dict[type[exceptions.IngestError], Answer] = {
     exceptions.MalformedBody: Answer(400, _Code.INVALID_ARGUMENT, _BAD_DATA),
     exceptions.CorruptCompression: Answer(400, _Code.INVALID_ARGUMENT, _BAD_DATA),
-    exceptions.EmptyCall: Answer(400, _Code.INVALID_ARGUMENT, _BAD_DATA),
+    exceptions.NoMessage: Answer(400, _Code.INVALID_ARGUMENT, _BAD_DATA),
     exceptions.Unauthenticated: Answer(401, _Code.UNAUTHENTICATED, _FAILURES + "; RFC 6750, 3"),
     exceptions.UnknownSignal: Answer(404, _Code.UNIMPLEMENTED, _REQUEST),
     exceptions.MethodNotAllowed: Answer(405, _Code.UNIMPLEMENTED, _REQUEST + "; RFC 9110, 15.5.6"),

@@ -62,3 +62,33 @@ def test_the_readmes_curl_posts_a_call_that_the_select_shows(toolgauge: Any, sta
         "error",
         "error",
     )
+
+
+def test_the_page_of_access_names_settings_statuses_and_limits_as_they_are() -> None:
+    from ingest.receive import access, connections, grpc, reading, statuses
+    from toolgauge.settings import Settings
+
+    page = (REPOSITORY / "docs" / "access.md").read_text()
+    rows = re.findall(r"^\| (.*?) \| (.*?) \|", page, re.MULTILINE)
+    named = {name for first, _ in rows for name in re.findall(r"`(\w+)`", first)}
+    assert {name for name in Settings.model_fields if re.search("token|tls|client", name)} <= named
+    assert named - {"grpc"} <= set(Settings.model_fields)
+    for answer in statuses.ANSWERS.values():
+        # These two say that nothing is to be found where it was looked for.
+        assert answer.http in (404, 405) or f"{answer.http}" in page
+    assert f"A token has {access._SHORTEST_TOKEN} characters or more" in page
+    limits = dict(rows)
+    assert limits["messages that are received at once over gRPC"].startswith(
+        f"{grpc.READING_AT_ONCE}, each within {grpc._READING_SECONDS:g} s"
+    )
+    assert limits["calls at once over gRPC"] == (
+        f"{grpc._MOST_CALLS}, and {grpc._MOST_CALLS_OF_A_CONNECTION} of a connection"
+    )
+    assert limits["connections over HTTP"] == f"{connections.MOST_CONNECTIONS}"
+    assert limits["headers of a request"] == (
+        f"{connections._MOST_HEADER_BYTES // 1024} KiB, within {connections.HEADER_SECONDS:g} s"
+    )
+    assert limits["a body over HTTP"] == (
+        f"{reading._LONGEST_SECONDS:g} s in all, never {reading.SILENCE_SECONDS:g} s of silence, "
+        f"after {reading._FREE_SECONDS:g} s at least {reading._LEAST_BYTES_PER_SECOND // 1024} KiB/s"
+    )

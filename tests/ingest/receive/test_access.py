@@ -127,6 +127,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, service_class: Any) -> Ite
         folder / "data",
         "--host",
         "0.0.0.0",
+        only="ingest",
         TOOLGAUGE_INGEST_TOKEN=TOKEN,
         TOOLGAUGE_INGEST_TOKEN_FILE=str(folder / "tokens"),
     )
@@ -196,8 +197,10 @@ def test_it_says_who_can_reach_it_and_shows_no_token(guarded: Any, toolgauge: An
 
 def test_beyond_loopback_without_a_token_it_does_not_start(toolgauge: Any, tmp_path: Path) -> None:
     ports = ["--grpc-port", "0", "--http-port", "0"]
-    done = toolgauge("serve", "--host", "0.0.0.0", "--data-dir", str(tmp_path / "d"), *ports)
-    assert done.returncode == 1
+    done = toolgauge(
+        "serve", "--only", "ingest", "--host", "0.0.0.0", "--data-dir", str(tmp_path / "d"), *ports
+    )
+    assert done.returncode == 2
     assert "error: 0.0.0.0 is no loopback address" in done.stderr
     assert "set TOOLGAUGE_INGEST_TOKEN or ingest_token_file" in done.stderr
 
@@ -230,11 +233,12 @@ def test_an_import_sends_nothing_to_a_service_that_is_another(
     written = json.loads((service.data_dir / "endpoints.json").read_text())
     (tmp_path / "logs.pb").write_bytes(otlp.logs(otlp.log(otlp.tool_call)))
     command = ["import", str(tmp_path / "logs.pb"), "--data-dir", str(service.data_dir), "--format", "json"]
-    for http in (stranger.endpoints["http"], "127.0.0.1:1"):
-        (service.data_dir / "endpoints.json").write_text(json.dumps(written | {"http": http}))
-        done = toolgauge(*command)
-        assert done.returncode == 1
-        assert f"what listens at {http} is not the service of this data directory" in done.stderr
+    (service.data_dir / "endpoints.json").write_text(
+        json.dumps(written | {"http": stranger.endpoints["http"]})
+    )
+    done = toolgauge(*command)
+    assert done.returncode == 1
+    assert "is not the service of this data directory (it has another store)" in done.stderr
     assert stranger.http.get("/readyz").json()["committed"] == 0
     (service.data_dir / "endpoints.json").write_text(json.dumps(written))
     assert json.loads(toolgauge(*command).stdout)[0]["stored"] == 1

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import grpc
+import httpx
 import pytest
 import zstandard
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from ingest.exceptions import TooSlow
+from ingest.receive.connections import MOST_CONNECTIONS
 from ingest.receive.reading import Pace
 
 MIB = 1024 * 1024
@@ -218,7 +222,21 @@ def test_clients_that_take_their_time_are_shown_out(service: Any, otlp: Any) -> 
             error: Any = caught.value
             return error.code(), _retry_info(error)
 
+    def after_a_refusal() -> bytes:
+        """Goes on with a body that was refused by its length, a byte a second, for as long as it may."""
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            head = "POST /v1/logs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+            connection.sendall(f"{head}Content-Length: {999 * MIB}\r\n\r\n".encode())
+            answer = connection.recv(4096)
+            try:
+                while True:
+                    connection.sendall(b"x")
+                    time.sleep(1)
+            except OSError:
+                return answer
+
     with ThreadPoolExecutor(4) as pool:
+        rest = pool.submit(after_a_refusal)
         head = pool.submit(until_closed, b"POST /v1/logs HTTP/1.1\r\nHost: x\r\nX-")
         silence = pool.submit(until_closed, b"")
         call = pool.submit(silent_call)
@@ -226,8 +244,32 @@ def test_clients_that_take_their_time_are_shown_out(service: Any, otlp: Any) -> 
         assert _call(service, otlp.logs(otlp.log(otlp.tool_call))) == b""
         assert head.result() == silence.result() == b""
         code, info = call.result()
+        assert rest.result().startswith(b"HTTP/1.1 413")
     assert code is grpc.StatusCode.UNAVAILABLE
     assert info is not None
+
+
+def test_connections_beyond_the_limit_are_told_to_come_again(service: Any, otlp: Any) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < MOST_CONNECTIONS + 500:
+        pytest.skip("too few files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    host, port = service.endpoints["http"].split(":")
+    body = otlp.logs(otlp.log(otlp.tool_call))
+    with ExitStack() as crowd:
+        crowd.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(MOST_CONNECTIONS + 1):
+            crowd.enter_context(socket.create_connection((host, int(port)), timeout=30))
+        with httpx.Client(base_url=f"http://{host}:{port}") as client:
+            refused = client.post(
+                "/v1/logs", content=body, headers={"content-type": "application/x-protobuf"}
+            )
+            assert client.get("/healthz").status_code == 200
+    assert refused.status_code == 503
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.headers["connection"] == "close"
+    assert "connections are open" in Status.FromString(refused.content).message
+    assert service.post("logs", body).status_code == 200
 
 
 def test_headers_without_an_end_are_refused(service: Any) -> None:

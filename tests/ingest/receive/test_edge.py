@@ -272,6 +272,20 @@ def test_a_client_that_goes_away_half_way_harms_nobody(service: Any, body: bytes
     assert _stored(service.post("logs", body)) == 1
 
 
+def test_an_answer_that_is_lost_costs_nothing(service: Any, otlp: Any) -> None:
+    """The client is gone before it can be answered, and sends the same again, as exporters do."""
+    calls = [otlp.log(otlp.tool_call | {"call_id": f"lost-answer-{n}"}) for n in range(500)]
+    body = otlp.logs(*calls)
+    host, port = service.endpoints["http"].split(":")
+    for _ in range(3):
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            head = "POST /v1/logs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    again = service.post("logs", body)
+    assert int(again.headers["toolgauge-stored"]) + int(again.headers["toolgauge-duplicates"]) == 500
+    assert service.post("logs", body).headers["toolgauge-duplicates"] == "500"
+
+
 def test_a_client_that_falls_silent_is_refused_and_gives_its_room_back(service: Any, body: bytes) -> None:
     host, port = service.endpoints["http"].split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
