@@ -64,6 +64,38 @@ class EventsBusyError(AnalyticsError):
         self.attempts = attempts
 
 
+class NewerResultsError(AnalyticsError):
+    """The results were written by a newer version."""
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"{path} has format {found}, this version knows formats up to {known}; use the toolgauge that "
+            "wrote it, or remove the file and run `toolgauge rebuild`"
+        )
+        self.path = path
+        self.found = found
+        self.known = known
+
+
+class ExportInTheWayError(AnalyticsError):
+    """Something lies where an export should go."""
+
+    def __init__(self, path: Path, reason: str, *, can_be_replaced: bool) -> None:
+        advice = "give --overwrite to replace it" if can_be_replaced else "name another folder"
+        super().__init__(f"{path} is in the way: {reason}; {advice}")
+        self.path = path
+        self.reason = reason
+
+
+class ExportFailedError(AnalyticsError):
+    """An export could not be written; nothing is left of it."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} cannot be written: {reason}. Check the space and the permissions there")
+        self.path = path
+        self.reason = reason
+
+
 class ResultsNotWrittenError(AnalyticsError):
     """The new results could not be written; the old ones are still in place."""
 

@@ -141,17 +141,23 @@ class ResultsDraft:
         Args:
             store: id of the event store.
         """
-        runs, info = f"results.{RUNS.name}", f"results.{RESULTS_INFO.name}"
+        self.note(run)
+        info = f"results.{RESULTS_INFO.name}"
         with _writing(self._directory):
-            self._connection.execute(f"INSERT INTO {runs} VALUES (?, ?, ?, ?, ?, ?, ?)", astuple(run))
-            self._connection.execute(
-                f"DELETE FROM {runs} WHERE rowid NOT IN "
-                f"(SELECT rowid FROM {runs} ORDER BY started DESC, rowid DESC LIMIT {RUNS_KEPT})"
-            )
             self._connection.execute(f"DELETE FROM {info}")
             self._connection.execute(
                 f"INSERT INTO {info} VALUES (?, ?, ?, ?)",
                 [RESULT_FORMAT, PARTIAL_FORMAT, store, run.inputs],
+            )
+
+    def note(self, run: Run) -> None:
+        """Note a run that changed nothing of what is computed; the latest of each job are kept."""
+        runs = f"results.{RUNS.name}"
+        with _writing(self._directory):
+            self._connection.execute(f"INSERT INTO {runs} VALUES (?, ?, ?, ?, ?, ?, ?)", astuple(run))
+            self._connection.execute(
+                f"DELETE FROM {runs} WHERE rowid IN (SELECT rowid FROM {runs} QUALIFY "
+                f"row_number() OVER (PARTITION BY job ORDER BY started DESC, rowid DESC) > {RUNS_KEPT})"
             )
 
     def publish(self) -> None:

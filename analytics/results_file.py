@@ -17,7 +17,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from analytics.exceptions import ResultsNotWrittenError
+from analytics.exceptions import NewerResultsError, ResultsNotWrittenError
 from analytics.published import polars_schema
 from analytics.sli_partials import PARTIAL_FORMAT, SLI_PARTIALS_HOURLY
 from sli.data_directory import DataDirectory
@@ -59,6 +59,16 @@ class PreviousResults:
     damaged: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run of a job; the fields are those of `RUNS`."""
+
+    started: datetime
+    status: str
+    inputs: int
+    detail: str
+
+
 def connect() -> duckdb.DuckDBPyConnection:
     """A connection of its own, in memory, that loads no extension and computes in UTC."""
     connection = duckdb.connect(
@@ -91,16 +101,17 @@ def previous_results(directory: DataDirectory) -> PreviousResults:
     """Look at the results that are in place; call it under the lock.
 
     Raises:
+        NewerResultsError: a newer version wrote them.
         ResultsNotWrittenError: they cannot be read or copied, for another reason than damage.
     """
     if not directory.results.exists():
         return PreviousResults(None)
     with suppress(duckdb.Error):
-        return PreviousResults(_read_info(directory.results))
+        return PreviousResults(_read_info(directory.results, directory.results))
     # A reader may hold the file in a way that keeps us out. A copy is ours alone.
     with _copy(directory) as copy:
         try:
-            return PreviousResults(_read_info(copy))
+            return PreviousResults(_read_info(copy, directory.results))
         except duckdb.Error:
             return PreviousResults(None, damaged=True)
 
@@ -117,6 +128,34 @@ def previous_runs(directory: DataDirectory) -> pl.DataFrame:
             connection.sql(f"SELECT {columns} FROM results.{RUNS.name} ORDER BY started, rowid")
         )
     return none
+
+
+def last_run(directory: DataDirectory, job: str) -> LastRun | None:
+    """The last run of a job that the results in place have recorded; None where there is none."""
+    if not directory.results.exists():
+        return None
+    with connect() as connection, suppress(duckdb.Error):
+        connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
+        rows = connection.execute(
+            f"SELECT started, status, inputs, detail FROM results.{RUNS.name} WHERE job = ? "
+            "ORDER BY started DESC, rowid DESC LIMIT 1",
+            [job],
+        ).fetchall()
+        if rows:
+            started, status, inputs, detail = rows[0]
+            return LastRun(started.astimezone(UTC), status, inputs, detail)
+    return None
+
+
+def results_format(directory: DataDirectory) -> int | None:
+    """The format that the results in place say they have; None where there are none, or they cannot tell."""
+    if not directory.results.exists():
+        return None
+    with connect() as connection, suppress(duckdb.Error):
+        connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
+        rows = connection.execute("SELECT format FROM results.results_info").fetchall()
+        return int(rows[0][0]) if rows else None
+    return None
 
 
 def is_readable(directory: DataDirectory) -> bool:
@@ -180,9 +219,14 @@ def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     connection.execute(f"ATTACH '{_quoted(path)}' AS results (STORAGE_VERSION 'v1.5.0')")
 
 
-def _read_info(path: Path) -> ResultsInfo:
+def _read_info(path: Path, original: Path) -> ResultsInfo:
+    """What the file at `path`, which is `original` or a copy of it, says of itself."""
     with connect() as connection:
         connection.execute(f"ATTACH '{_quoted(path)}' AS results (READ_ONLY)")
+        # Alone first: in a newer file nothing else need be where it is in this version's.
+        formats = connection.execute("SELECT format FROM results.results_info").fetchall()
+        if formats and formats[0][0] > RESULT_FORMAT:
+            raise NewerResultsError(original, formats[0][0], RESULT_FORMAT)
         rows = connection.execute(
             "SELECT format, partial_format, store, computed_through FROM results.results_info"
         ).fetchall()

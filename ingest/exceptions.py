@@ -85,16 +85,11 @@ class TooLarge(BadRequest):
         self.unit = unit
 
 
-class TooSlow(BadRequest):
-    """The body did not come in time.
+class EmptyCall(BadRequest):
+    """A gRPC call without a message; an empty export request is a message of no bytes."""
 
-    Attributes:
-        seconds: how long nothing of it came.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"nothing of the body came for {seconds:g} seconds; nothing of it is kept")
-        self.seconds = seconds
+    def __init__(self) -> None:
+        super().__init__("the call ended without a message")
 
 
 class UnknownSignal(BadRequest):
@@ -102,6 +97,41 @@ class UnknownSignal(BadRequest):
 
     def __init__(self) -> None:
         super().__init__("OTLP/HTTP paths end in /v1/logs, /v1/metrics or /v1/traces")
+
+
+class MethodNotAllowed(BadRequest):
+    """The path is right, the HTTP method is not.
+
+    Attributes:
+        allowed: the methods that are.
+    """
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"this path takes {allowed} only")
+        self.allowed = allowed
+
+
+class Unauthenticated(BadRequest):
+    """The client has shown no token, none of the right ones, or no client certificate."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(f"{wanted} is needed to send telemetry here")
+        self.wanted = wanted
+
+
+class InternalError(IngestError):
+    """A fault of ours, and not the store's.
+
+    The same request would meet it again: were it answered as worth another try, an exporter would send
+    it for ever and nothing behind it.
+
+    Attributes:
+        kind: the name of the exception; where it arose stands in the log.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"internal error ({kind}), see the service's log; nothing of this request is kept")
+        self.kind = kind
 
 
 class TryAgain(IngestError):
@@ -125,6 +155,48 @@ class Overloaded(TryAgain):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"more than {limit} bytes of requests are waiting to be written; send again later")
+        self.limit = limit
+
+
+class TooSlow(TryAgain):
+    """The body did not come in time.
+
+    The network may have been slow, and nothing is wrong with the batch; HTTP's 408 would be final to an
+    OTLP exporter, so this is answered as worth another try.
+
+    Attributes:
+        seconds: how long was waited.
+        reason: for what.
+    """
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        super().__init__(f"{reason} {seconds:g} seconds; nothing of it is kept")
+        self.seconds = seconds
+        self.reason = reason
+
+
+class TooManyRequests(TryAgain):
+    """The client sends more requests a second than one client may.
+
+    Attributes:
+        per_second: the rate that is allowed.
+    """
+
+    def __init__(self, per_second: float, retry_after_seconds: int) -> None:
+        super().__init__(f"more than {per_second:g} requests a second from one address; send again later")
+        self.per_second = per_second
+        self.retry_after_seconds = retry_after_seconds
+
+
+class TooManyConnections(TryAgain):
+    """More connections are open than are served at once.
+
+    Attributes:
+        limit: how many are.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} connections are open; send again later")
         self.limit = limit
 
 
@@ -198,6 +270,23 @@ class DataDirectoryInUse(CannotStart):
         self.holder = holder
 
 
+class NotThisService(CannotStart):
+    """The service that holds the data directory cannot be reached where its addresses say.
+
+    Attributes:
+        address: host and port.
+        reason: what was met there.
+    """
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(
+            f"what listens at {address} is not the service of this data directory ({reason}); "
+            "wait until the service is ready, or stop it and import without it"
+        )
+        self.address = address
+        self.reason = reason
+
+
 class PortTaken(CannotStart):
     """A port cannot be listened on.
 
@@ -217,8 +306,51 @@ class PortTaken(CannotStart):
         self.reason = reason
 
 
-class NewerStore(CannotStart):
-    """The store was written by a newer version.
+class TokenMissing(CannotStart):
+    """Listening where others can reach it, and nothing keeps them out.
+
+    Attributes:
+        host: the address to listen on.
+    """
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"{host} is no loopback address, so others can reach it: set TOOLGAUGE_INGEST_TOKEN or "
+            "ingest_token_file (a token: `openssl rand -hex 32`), or listen on 127.0.0.1"
+        )
+        self.host = host
+
+
+class TokenUnusable(CannotStart):
+    """The tokens cannot be used.
+
+    Attributes:
+        where: the setting that they come from.
+        reason: what is wrong, without the token.
+    """
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where = where
+        self.reason = reason
+
+
+class CertificateUnusable(CannotStart):
+    """TLS cannot be offered with what the settings name.
+
+    Attributes:
+        settings: the settings in question.
+        reason: what is wrong.
+    """
+
+    def __init__(self, settings: str, reason: str) -> None:
+        super().__init__(f"{settings}: {reason}; give a certificate and its unencrypted key, both in PEM")
+        self.settings = settings
+        self.reason = reason
+
+
+class NewerFile(CannotStart):
+    """A file of the data directory was written by a newer version.
 
     Attributes:
         path: the file.
@@ -228,12 +360,74 @@ class NewerStore(CannotStart):
 
     def __init__(self, path: Path, found: int, known: int) -> None:
         super().__init__(
-            f"{path} has format {found}, this version knows {known}; "
+            f"{path} has format {found}, this version knows formats up to {known}; "
             "install the version that wrote it, or choose another --data-dir"
         )
         self.path = path
         self.found = found
         self.known = known
+
+
+class NewerStore(NewerFile):
+    """The event store."""
+
+
+class NewerManifest(NewerFile):
+    """The manifest of the published events."""
+
+
+class NothingToBackUp(CannotStart):
+    """Nothing was ever published in a data directory.
+
+    Attributes:
+        path: the data directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} holds no published events and no owner.key, so there is nothing to back up")
+        self.path = path
+
+
+class BackupFailed(CannotStart):
+    """A backup cannot be made; one that was there before is as it was.
+
+    Attributes:
+        path: the folder or file in question.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"no backup was made: {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class BackupUnusable(CannotStart):
+    """What should be a backup is none, or is damaged.
+
+    Attributes:
+        path: its folder.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the backup {path} cannot be used: {reason}; nothing was restored, use another one")
+        self.path = path
+        self.reason = reason
+
+
+class RestoreFailed(CannotStart):
+    """A backup cannot be restored to where it should go.
+
+    Attributes:
+        path: the data directory.
+        reason: why.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"nothing was restored to {path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class DamagedStore(CannotStart):
@@ -247,6 +441,20 @@ class DamagedStore(CannotStart):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path} cannot be opened: {reason}; run `toolgauge doctor` to see what is damaged")
         self.path = path
+        self.reason = reason
+
+
+class RefusedByService(IngestError):
+    """The running service refused a request that was to be imported, for good.
+
+    Attributes:
+        status: of its answer.
+        reason: in its words.
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"the running service refused it: {reason}")
+        self.status = status
         self.reason = reason
 
 

@@ -7,6 +7,7 @@ set -eu
 needed='
 curl the examples of the README
 mount full and read-only disks
+openssl certificates for TLS
 procps the two halves of the service
 '
 

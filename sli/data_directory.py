@@ -72,6 +72,11 @@ class DataDirectory:
         return self.results_folder / "results.lock"
 
     @property
+    def last_backup(self) -> Path:
+        """When and where to the last backup was made."""
+        return self.root / "last_backup.json"
+
+    @property
     def endpoints(self) -> Path:
         """The addresses of a running service."""
         return self.root / "endpoints.json"

@@ -55,6 +55,20 @@ class ManifestError(ValueError):
         self.reason = reason
 
 
+class NewerManifestError(ManifestError):
+    """A newer version wrote the manifest.
+
+    Attributes:
+        found: its format.
+    """
+
+    def __init__(self, found: int) -> None:
+        super().__init__(
+            f"it has format {found}, this version reads up to {EVENT_FORMAT}; use the toolgauge that wrote it"
+        )
+        self.found = found
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """All published segments.
@@ -91,15 +105,21 @@ class Manifest:
 
     @staticmethod
     def parse(text: str) -> Manifest:
-        """Read what `render` wrote.
+        """Read what `render` wrote, in this version or an older one.
+
+        The formats so far differ in which datasets there are, and not in the shape of the manifest.
 
         Raises:
-            ManifestError: the text is damaged, or was written by a newer version.
+            NewerManifestError: a newer version wrote it.
+            ManifestError: the text is damaged.
         """
         try:
             tree = json.loads(text)
-            if tree["format"] != EVENT_FORMAT:
-                raise ManifestError(f"format {tree['format']}, this version reads {EVENT_FORMAT}")
+            found = tree["format"]
+            if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+                raise ManifestError("damaged (its format is no number)")
+            if found > EVENT_FORMAT:
+                raise NewerManifestError(found)
             # Older versions wrote none.
             crc32 = tree.pop("crc32", None)
             if crc32 is not None and crc32 != zlib.crc32(_compact(tree).encode()):

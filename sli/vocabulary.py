@@ -46,6 +46,22 @@ class Route(StrEnum):
     UNKNOWN = "unknown"
 
 
+class TurnStatus(StrEnum):
+    """How the agent's turn ended that answered a prompt."""
+
+    OK = "ok"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+class Temporality(StrEnum):
+    """What a point of a counter says: the sum since the start, or since the point before."""
+
+    CUMULATIVE = "cumulative"
+    DELTA = "delta"
+
+
 class TimeSource(StrEnum):
     """Which clock an event's time was taken from, in the order of preference."""
 
@@ -60,7 +76,9 @@ class Rejection(StrEnum):
 
     IMPOSSIBLE_TIME = "impossible_time"
     WRONG_TYPE = "wrong_type"
+    WRONG_SHAPE = "wrong_shape"
     TOO_LONG = "too_long"
+    TOO_OLD = "too_old"
 
 
 # Names and ids are short; a kept text of any length would let one record fill memory and disk.
@@ -71,7 +89,9 @@ REJECTION_MEANING = {
         "neither the record's time nor event.timestamp lies between 2020-01-01 and one day after arrival"
     ),
     Rejection.WRONG_TYPE: "session.id, prompt_id or call_id is not a string",
-    Rejection.TOO_LONG: f"a text that would be kept has more than {LONGEST_TEXT} bytes",
+    Rejection.TOO_OLD: "it is of a day that retention has removed, and may be a repeat of what was stored",
+    Rejection.WRONG_SHAPE: "a counter is not a monotonic sum, delta or cumulative, of numbers from 0",
+    Rejection.TOO_LONG: f"an id, or what the resource says, has more than {LONGEST_TEXT} bytes",
 }
 
 # A missing environment and a missing version are groups of their own, shown but never judged.

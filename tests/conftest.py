@@ -30,9 +30,11 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from ingest.decode.records import decode_records
+from ingest.decode.protobuf import decode_protobuf
+from ingest.decode.records import Records
 from ingest.decode.wire import Signal
-from ingest.normalise.events import Events, normalise
+from ingest.normalise.events import normalise
+from ingest.normalise.rows import Events
 
 # How long an example takes says nothing about the code while other tests run beside it.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -151,7 +153,7 @@ class Otlp:
         arrival: int = ARRIVAL,
         owner_attribute: str = "owner.id",
     ) -> Events:
-        records = decode_records(signal, list(bodies))
+        records = Records.of(signal, decode_protobuf(signal, list(bodies)))
         arrivals = np.full(len(bodies), arrival, dtype=np.int64)
         return normalise(records, arrivals, owner_attribute, self.owner_key)
 

@@ -13,8 +13,11 @@ from analytics.exceptions import AnalyticsError
 from dashboards.sql.exceptions import SqlError
 from ingest.exceptions import IngestError
 from sli.manifest import ManifestError
+from toolgauge.commands.backup import backup, restore
+from toolgauge.commands.check import check
 from toolgauge.commands.configuration import config as config_command
 from toolgauge.commands.doctor import doctor
+from toolgauge.commands.export import export
 from toolgauge.commands.importing import import_files
 from toolgauge.commands.refresh import rebuild, refresh
 from toolgauge.commands.serve import serve
@@ -32,6 +35,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sql": sql,
     "refresh": refresh,
     "rebuild": rebuild,
+    "export": export,
+    "backup": backup,
+    "restore": restore,
+    "check": check,
     "doctor": doctor,
     "config": config_command,
 }

@@ -85,6 +85,20 @@ class BadTime(WrongUsage):
         self.text = text
 
 
+class UnknownDataset(WrongUsage):
+    """A name that is no table's.
+
+    Attributes:
+        name: as it was written.
+        known: the tables that there are.
+    """
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f"--dataset {name!r} is no table; there are {', '.join(known)}")
+        self.name = name
+        self.known = known
+
+
 class EmptyPeriod(WrongUsage):
     """A period that ends before it begins."""
 

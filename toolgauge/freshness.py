@@ -24,6 +24,9 @@ PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _ANSWER_SECONDS = 3.0
 
+# The names under which addresses are written down; beside them stand facts about the service.
+LISTENERS = ("grpc", "http", "sql", "web")
+
 Note = Callable[[str], None]
 """Says something to whoever runs the command."""
 
@@ -43,22 +46,41 @@ def is_locked(path: Path) -> bool:
 
 def read_endpoints(directory: DataDirectory) -> dict[str, str]:
     """The addresses that the running service has written down, by name; empty where there are none."""
+    return {name: at for name, at in _read_endpoints(directory).items() if name in LISTENERS}
+
+
+def read_certificate(directory: DataDirectory) -> Path | None:
+    """The certificate with which the running service speaks TLS; None where it does not."""
+    written = _read_endpoints(directory).get("tls_certificate")
+    return Path(written) if written else None
+
+
+def _read_endpoints(directory: DataDirectory) -> dict[str, str]:
     try:
         tree = json.loads(directory.endpoints.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(tree, dict):
         return {}
-    return {name: at for name, at in tree.items() if isinstance(at, str)}
+    return {name: text for name, text in tree.items() if isinstance(text, str)}
 
 
-def get_readiness(address: str) -> dict[str, Any]:
+def get_readiness(address: str, certificate: Path | None = None) -> dict[str, Any]:
     """What the service at `address` answers to GET /readyz.
 
+    Args:
+        certificate: with which it speaks TLS; None: it does not.
+
     Raises:
-        OSError: it does not answer, or not with JSON.
+        OSError: it does not answer, or not with JSON, or has another certificate.
     """
     connection = http.client.HTTPConnection(address, timeout=_ANSWER_SECONDS)
+    if certificate is not None:
+        from ingest.bring.own_certificate import own_certificate
+
+        connection = http.client.HTTPSConnection(
+            address, timeout=_ANSWER_SECONDS, context=own_certificate(certificate)
+        )
     try:
         connection.request("GET", "/readyz")
         tree = json.loads(connection.getresponse().read(1024 * 1024))
@@ -86,7 +108,7 @@ def wait_until_published(
         note("another process is writing and cannot be asked; what it has not published yet is not shown")
         return
     try:
-        committed = int(get_readiness(address)["committed"])
+        committed = int(get_readiness(address, read_certificate(directory))["committed"])
     except (OSError, KeyError, TypeError, ValueError) as error:
         note(f"the service at {address} cannot be asked ({error}); its newest events may not be shown")
         return

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
 
+from analytics.duplicates import JOB, check_duplicates
 from analytics.exceptions import AnalyticsError
 from analytics.refresh import refresh
+from analytics.results_file import last_run
 from ingest.exceptions import whereabouts
 from sli.data_directory import DataDirectory
+
+_CHECK_EVERY = timedelta(days=1)
+_LOOK_EVERY_SECONDS = 60.0
 
 
 def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[str, str]], None]) -> None:
@@ -31,6 +38,7 @@ def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[s
     directory = DataDirectory(data_dir)
     log = structlog.get_logger("jobs")
     failing = False
+    checking = _DailyCheck(directory)
     seen: tuple[int, int] | None = None
     ready = False
     while not stopping.is_set():
@@ -51,10 +59,49 @@ def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[s
                     log.debug(
                         "refreshed", through=outcome.computed_through, seconds=round(outcome.seconds, 3)
                     )
+        if seen is not None and not failing:
+            checking.start_if_due()
         if not ready:
             ready = True
             on_ready({})
         stopping.wait(interval_seconds)
+
+
+class _DailyCheck:
+    """The check for duplicates, once a day, beside the refreshes: it may take longer than they may wait."""
+
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        self._log = structlog.get_logger("jobs")
+        self._thread: threading.Thread | None = None
+        self._next_look = 0.0
+
+    def start_if_due(self) -> None:
+        """Start a check if the last one that is noted in the results began a day ago."""
+        if time.monotonic() < self._next_look or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._next_look = time.monotonic() + _LOOK_EVERY_SECONDS
+        last = last_run(self._directory, JOB)
+        if last is None or datetime.now(UTC) - last.started >= _CHECK_EVERY:
+            # A daemon: the end of the process does not wait for it, and one that is cut off leaves nothing.
+            self._thread = threading.Thread(target=self._check, name="duplicate-check", daemon=True)
+            self._thread.start()
+
+    def _check(self) -> None:
+        try:
+            outcome = check_duplicates(self._directory)
+        except Exception as error:
+            self._log.error("duplicate_check_failed", reason=_reason(error), next="tried again")
+            return
+        for each in outcome.datasets if outcome is not None else ():
+            if each.duplicated:
+                self._log.error(
+                    "events_stored_twice",
+                    dataset=each.dataset,
+                    events=each.duplicated,
+                    examples=[str(event_id) for event_id in each.examples],
+                    next="report this, with the service's log of when they came in",
+                )
 
 
 def _reason(error: Exception) -> str:

@@ -55,8 +55,17 @@ def format_size(size: int) -> str:
     return str(size)
 
 
+def parse_days(value: object) -> object:
+    """A number of days; nothing, `0` and the empty text are None: no end."""
+    return None if value in (None, "", "0", 0, "None") else value
+
+
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
+RetentionDays = Annotated[int | None, BeforeValidator(parse_days), Field(ge=1)]
+OptionalPath = Annotated[
+    Path | None, BeforeValidator(lambda value: Path(value).expanduser() if value else None)
+]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -70,7 +79,9 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path("data"), description="folder of everything that is kept; a relative one begins where you are"
     )
-    host: str = Field("127.0.0.1", description="loopback address to listen on")
+    host: str = Field(
+        "127.0.0.1", description="IP address to listen on; beyond loopback a token is needed, and TLS advised"
+    )
     grpc_port: Port = Field(4317, description="OTLP/gRPC; 0 picks a free one")
     http_port: Port = Field(4318, description="OTLP/HTTP; 0 picks a free one")
     sql_port: Port = Field(5433, description="reserved for the SQL endpoint; nothing listens there yet")
@@ -84,10 +95,28 @@ class Settings(BaseSettings):
         8.0, ge=0, allow_inf_nan=False, description="how long a request may wait for room in the queue"
     )
     publish_interval_seconds: Seconds = Field(1.0, description="how far the published events may be behind")
+    retention_days: RetentionDays = Field(
+        None,
+        description="whole UTC days before today whose events are kept; older ones are removed for good. "
+        "Empty or 0 keeps all",
+    )
     refresh_interval_seconds: Seconds = Field(1.0, description="how far the results may be behind these")
     query_timeout_seconds: Seconds = Field(30.0, description="longest time of an SQL query")
     query_memory_bytes: Size = Field(2**30, description="memory of SQL queries, and of one answer")
     query_max_rows: int = Field(1_000_000, ge=1, description="most rows of an SQL answer")
+    ingest_token: SecretStr = Field(
+        SecretStr(""), description="tokens that clients must show, with commas or blanks between them"
+    )
+    ingest_token_file: OptionalPath = Field(None, description="a file of such tokens, one on each line")
+    tls_certificate: OptionalPath = Field(None, description="PEM file; with it, OTLP is received over TLS")
+    tls_key: OptionalPath = Field(None, description="PEM file of the certificate's key, not encrypted")
+    tls_client_ca: OptionalPath = Field(
+        None, description="PEM file of the authorities that clients need a certificate of"
+    )
+    client_requests_per_second: float = Field(
+        0.0, ge=0, allow_inf_nan=False, description="most requests a second of one address; 0: any number"
+    )
+    client_request_burst: int = Field(100, ge=1, description="how many of these may come at once")
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else json"
     )
@@ -100,21 +129,26 @@ class Settings(BaseSettings):
 
     @field_validator("host")
     @classmethod
-    def _loopback(cls, value: str) -> str:
+    def _address(cls, value: str) -> str:
         try:
-            loopback = value == "localhost" or ipaddress.ip_address(value).is_loopback
+            if value != "localhost":
+                ipaddress.ip_address(value)
         except ValueError:
-            loopback = False
-        if not loopback:
             raise ValueError(
-                f"{value} is no loopback address, and this release listens on loopback only, since it has "
-                "neither tokens nor TLS yet; use 127.0.0.1, and a tunnel or a proxy from elsewhere"
-            )
+                f"{value} is no IP address; use 127.0.0.1 for this machine alone, 0.0.0.0 for all networks"
+            ) from None
         return value
 
     def environment(self) -> dict[str, str]:
-        """The settings as variables, for a process that is to have the same."""
-        return {f"{PREFIX}{name.upper()}": str(getattr(self, name)) for name in type(self).model_fields}
+        """The settings as variables, for a process that is to have the same; secrets are among them."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            f"{PREFIX}{name.upper()}": value.get_secret_value()
+            if isinstance(value, SecretStr)
+            else str(value)
+            for name, value in values.items()
+            if value is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +169,8 @@ class LoadedSettings:
         value = getattr(self.settings, name)
         if isinstance(value, SecretStr):
             return "hidden" if value.get_secret_value() else ""
+        if value is None:
+            return ""
         if name.endswith("_bytes"):
             return format_size(value)
         return f"{value:g}" if isinstance(value, float) else str(value)

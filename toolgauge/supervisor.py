@@ -21,7 +21,7 @@ from typing import IO
 import structlog
 
 from sli.data_directory import DataDirectory
-from toolgauge.freshness import is_locked
+from toolgauge.freshness import LISTENERS, is_locked
 
 HALVES = ("ingest", "query")
 
@@ -104,13 +104,19 @@ class Supervisor:
         self._signals += 1
         if self._signals > 1:
             for child in self._children.values():
-                child.process.send_signal(signal.SIGTERM)
+                # Not SIGTERM again: a child has that from the first signal to the group, and is to stop in
+                # order. What was answered is kept all the same.
+                child.process.kill()
             self._directory.endpoints.unlink(missing_ok=True)
             os._exit(130)
 
     def _start(self, half: str, addresses: dict[str, str]) -> None:
         # On the ports that it had before, also where free ones had been picked: agents know these.
-        ports = {f"TOOLGAUGE_{name.upper()}_PORT": at.rpartition(":")[2] for name, at in addresses.items()}
+        ports = {
+            f"TOOLGAUGE_{name.upper()}_PORT": at.rpartition(":")[2]
+            for name, at in addresses.items()
+            if name in LISTENERS
+        }
         # A terminal's Ctrl-C reaches the whole group. It is ours alone, from the child's first moment on.
         ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
         process = subprocess.Popen(

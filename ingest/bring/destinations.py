@@ -6,20 +6,31 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
 import httpx
 import orjson
+from google.rpc.status_pb2 import Status
 
 from ingest.bring.files import FileRequest
+from ingest.bring.own_certificate import own_certificate
 from ingest.configuration import IngestConfiguration
-from ingest.exceptions import DataDirectoryInUse, IngestError, MalformedBody, StoreUnavailable
+from ingest.exceptions import (
+    DataDirectoryInUse,
+    IngestError,
+    NotThisService,
+    RefusedByService,
+    StoreUnavailable,
+)
 from ingest.keep.lock import IngestLock
 from ingest.keep.owner_key import open_owner_key
 from ingest.keep.publisher import Publisher
 from ingest.keep.recovery import open_store
 from ingest.keep.writer import Encoding, Outcome, Request, Writer
+from ingest.receive.access import local_pass
 from sli.data_directory import DataDirectory
 from sli.vocabulary import Rejection
 
@@ -83,12 +94,62 @@ class StoreDestination:
         self._stack.__exit__(kind, error, trace)
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What a running service has written down about itself.
+
+    Attributes:
+        http: host and port of OTLP/HTTP.
+        store: the id of its store.
+        tls_certificate: the file of the certificate with which it speaks TLS; None: it does not.
+    """
+
+    http: str
+    store: str
+    tls_certificate: Path | None
+
+    @classmethod
+    def read(cls, directory: DataDirectory) -> Endpoints | None:
+        """Read them; None where there are none."""
+        try:
+            tree = orjson.loads(directory.endpoints.read_bytes())
+            certificate = tree.get("tls_certificate")
+            return cls(str(tree["http"]), str(tree["store"]), Path(certificate) if certificate else None)
+        except (OSError, orjson.JSONDecodeError, KeyError, AttributeError):
+            return None
+
+
 class ServiceDestination:
     """A running service, through its OTLP/HTTP port."""
 
-    def __init__(self, address: str) -> None:
-        """`address` is host and port."""
-        self._client = httpx.Client(base_url=f"http://{address}", timeout=60.0)
+    def __init__(self, endpoints: Endpoints, owner_key: bytes) -> None:
+        """Find the service.
+
+        Args:
+            owner_key: of the data directory: who can read it is let in, whatever others must show.
+
+        Raises:
+            NotThisService: what listens there is another service than the one that wrote the addresses.
+        """
+        certificate = endpoints.tls_certificate
+        scheme = "http" if certificate is None else "https"
+        address = endpoints.http
+        self._client = httpx.Client(
+            base_url=f"{scheme}://{address}",
+            timeout=60.0,
+            verify=True if certificate is None else own_certificate(certificate),
+            trust_env=False,
+        )
+        try:
+            # The addresses of a service that was killed stay, and its port may be another's now.
+            state = self._client.get("/readyz").json()
+        except (httpx.HTTPError, ValueError) as error:
+            self._client.close()
+            raise NotThisService(address, type(error).__name__) from error
+        if not isinstance(state, dict) or state.get("store") != endpoints.store:
+            self._client.close()
+            raise NotThisService(address, "it has another store")
+        self._client.headers["authorization"] = f"Bearer {local_pass(owner_key)}"
         self._threads = ThreadPoolExecutor(_CONNECTIONS)
 
     def keep(self, requests: Iterable[FileRequest]) -> Iterator[tuple[FileRequest, Outcome | IngestError]]:
@@ -112,8 +173,13 @@ class ServiceDestination:
                 duplicates=int(response.headers["toolgauge-duplicates"]),
                 rejected={Rejection(reason): number for reason, number in rejected.items()},
             )
-        if response.status_code == 400:
-            return MalformedBody(request.signal, "the running service refused it")
+        if response.status_code in (400, 413, 415, 500):
+            # Final; the service's own words, which quote no telemetry.
+            status = Status()
+            if kind == "protobuf":
+                status.ParseFromString(response.content)
+                return RefusedByService(response.status_code, status.message)
+            return RefusedByService(response.status_code, str(orjson.loads(response.content)["message"]))
         return StoreUnavailable(f"the running service answered {response.status_code}")
 
     def __enter__(self) -> ServiceDestination:
@@ -131,18 +197,18 @@ def open_destination(configuration: IngestConfiguration) -> Destination:
 
     Raises:
         DataDirectoryInUse: somebody has the store, and it is no service that can be reached.
+        NotThisService: the address that was written down is another's.
         CannotStart: the data directory cannot be used.
     """
     try:
         return StoreDestination(configuration)
     except DataDirectoryInUse:
-        endpoints = DataDirectory(configuration.data_dir).endpoints
-        try:
-            return ServiceDestination(orjson.loads(endpoints.read_bytes())["http"])
-        except (OSError, orjson.JSONDecodeError, KeyError):
+        directory = DataDirectory(configuration.data_dir)
+        endpoints = Endpoints.read(directory)
+        if endpoints is None:
             # The holder is another import, or a service that is only starting.
-            pass
-        raise
+            raise
+        return ServiceDestination(endpoints, open_owner_key(directory))
 
 
 def _pipelined(

@@ -7,15 +7,15 @@ ever visited by Python on its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.decode.vectors import NO_NUMBER, arrow, booleans, constant, words
+from ingest.decode.vectors import NO_NUMBER, NO_TEXT, arrow, booleans, constant, words
 from ingest.decode.wire import VALUE_KINDS
 
 Index = npt.NDArray[np.int32]
@@ -73,35 +73,83 @@ class Attributes:
             {kind: column.take(taken) for kind, column in self.values.items()},
         )
 
-    def locate(self, keys: Iterable[str]) -> dict[str, AttributeColumn]:
-        """For each of `keys`, the column of its values, one row a holder."""
-        wanted = tuple(keys)
+    def locate(self, keys: tuple[str, ...], longest: int | None = None) -> Located:
+        """The columns of the values of `keys`, one row a holder.
+
+        Args:
+            longest: texts of more bytes are null in the columns.
+        """
         code = (
-            pc.index_in(self.key, value_set=words(wanted))
-            .fill_null(constant(len(wanted)).cast(pa.int32()))
+            pc.index_in(self.key, value_set=words(keys))
+            .fill_null(constant(len(keys)).cast(pa.int32()))
             .to_numpy()
         )
         order = np.argsort(code.astype(np.int16), kind="stable").astype(np.int32)
-        bounds = np.searchsorted(code[order], np.arange(len(wanted) + 1))
-        columns = {}
-        for number, key in enumerate(wanted):
-            # Within a key the order is that of the wire, so the last of a repeated key is what stays.
-            positions = order[bounds[number] : bounds[number + 1]]
-            where = np.full(self.rows, -1, dtype=np.int32)
-            where[self.holder[positions]] = positions
-            columns[key] = AttributeColumn(where, self.values)
-        return columns
+        bounds = np.searchsorted(code[order], np.arange(len(keys) + 1))
+        # Within a key the order is that of the wire, so the last of a repeated key is what stays.
+        positions = {key: order[bounds[number] : bounds[number + 1]] for number, key in enumerate(keys)}
+        holders = np.arange(self.rows, dtype=np.int32)
+        if longest is None:
+            return Located(self, positions, holders, np.zeros(len(self.key), dtype=np.bool_))
+        too_long = self.longer_than(longest)
+        return Located(self.without(too_long), positions, holders, too_long)
 
     def longer_than(self, size: int) -> npt.NDArray[np.bool_]:
         """For each attribute, whether it is a string of more than `size` bytes."""
         lengths = pc.binary_length(self.values["string_value"])
         return booleans(pc.fill_null(pc.greater(lengths, constant(size)), constant(False)))
 
+    def without(self, texts: npt.NDArray[np.bool_]) -> Attributes:
+        """The same with the marked string values set to null, without copying what they held."""
+        if not texts.any():
+            return self
+        kept = pc.if_else(arrow(texts), NO_TEXT, self.values["string_value"])
+        return replace(self, values=self.values | {"string_value": kept})
+
     def unlisted(self, listed: Iterable[str]) -> tuple[Index, pa.StringArray]:
         """The attributes whose key is not among `listed`: their holders, and their keys."""
         strange = pc.invert(pc.is_in(self.key, value_set=words(tuple(listed))))
         positions = np.flatnonzero(booleans(strange))
         return self.holder[positions], self.key.take(arrow(positions))
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Mapping[str, "AttributeColumn"]):
+    """Where the values of some keys stand; a column is made when it is asked for.
+
+    Attributes:
+        attributes: the long table.
+        positions: for each key, the positions of its values in the long table, ascending.
+        holders: the holders that the columns have a row for.
+        shortened: for each attribute, whether its text was too long to be kept and is null.
+    """
+
+    attributes: Attributes
+    positions: dict[str, Index]
+    holders: Index
+    shortened: npt.NDArray[np.bool_]
+
+    def __getitem__(self, key: str) -> AttributeColumn:
+        positions = self.positions[key]
+        where = np.full(self.attributes.rows, -1, dtype=np.int32)
+        where[self.attributes.holder[positions]] = positions
+        return AttributeColumn(where[self.holders], self.attributes.values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.positions)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def at(self, holders: npt.NDArray[np.integer]) -> Located:
+        """The same for a selection of the holders."""
+        return replace(self, holders=self.holders[holders])
+
+    def is_shortened(self, key: str) -> npt.NDArray[np.bool_]:
+        """Whether the holder's value of a key was too long to be kept."""
+        column = self[key]
+        found: npt.NDArray[np.bool_] = np.append(self.shortened, False)[column.where]
+        return found & column.present
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +163,6 @@ class AttributeColumn:
 
     where: Index
     values: dict[str, pa.Array]
-
-    def is_one_of(self, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Whether the holder's value is one of the attributes that are marked in the long table."""
-        is_marked: npt.NDArray[np.bool_] = np.append(marked, False)[self.where]
-        return self.present & is_marked
 
     def at(self, holders: npt.NDArray[np.integer]) -> AttributeColumn:
         """The same for a selection of holders."""
@@ -142,6 +185,11 @@ class AttributeColumn:
     def integer(self) -> pa.Int64Array:
         """The int values, exact; null where there is none, or one of another kind."""
         return self._take("int_value")
+
+    @property
+    def flag(self) -> pa.BooleanArray:
+        """The boolean values; null where there is none, or one of another kind."""
+        return self._take("bool_value")
 
     @property
     def number(self) -> pa.DoubleArray:

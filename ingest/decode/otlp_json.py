@@ -1,4 +1,6 @@
-"""OTLP/JSON bodies as the protobuf bodies that say the same, so that one decoder serves both.
+"""OTLP/JSON bodies as the protobuf bodies that say the same, one field after the other: the reference.
+
+It is the way of what `json_columns` does not read, and the one that says where a body is wrong.
 
 OTLP/JSON is protobuf's JSON mapping with its own rules: ids in hex, enums as numbers, unknown fields
 ignored (OTLP 1.x, "JSON Protobuf Encoding"). Integers may come as numbers, as this producer sends
@@ -28,22 +30,32 @@ _FIXED64 = range(2**64)
 _DEEPEST_VALUE = 32
 # Small objects cost a hundred times their text in memory. 40 000 full tool calls are 1.4 million objects.
 _MOST_OBJECTS = 2_000_000
+_MOST_VALUES = 8_000_000
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]*", re.ASCII)
 
-_OUTER_NAMES = {
+OUTER_NAMES = {
     Signal.LOGS: ("resourceLogs", "scopeLogs", "logRecords"),
     Signal.TRACES: ("resourceSpans", "scopeSpans", "spans"),
     Signal.METRICS: ("resourceMetrics", "scopeMetrics", "metrics"),
 }
 
 
+def check_size(body: bytes) -> None:
+    """See that a body is not of more objects, lists or values than can be held.
+
+    Raises:
+        TooLarge: it is.
+    """
+    if body.count(b"{") + body.count(b"[") > _MOST_OBJECTS or body.count(b",") > _MOST_VALUES:
+        raise TooLarge(_MOST_OBJECTS, "JSON objects")
+
+
 def json_to_wire(signal: Signal, body: bytes) -> bytes:
     """Translate an OTLP/JSON export request.
 
     Args:
-        signal: what it is an export request of. Metrics are checked down to the list of metrics and
-            come back empty, since nothing of them is read.
+        signal: what it is an export request of.
         body: UTF-8 JSON.
 
     Raises:
@@ -52,22 +64,28 @@ def json_to_wire(signal: Signal, body: bytes) -> bytes:
     if not body:
         # An empty body is an empty request in protobuf, and clients mean the same by it here.
         return b""
-    if body.count(b"{") > _MOST_OBJECTS:
-        raise TooLarge(_MOST_OBJECTS, "JSON objects")
+    check_size(body)
     try:
         tree = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise MalformedBody(signal, f"not valid JSON at line {error.lineno} column {error.colno}") from error
     try:
-        if signal is Signal.METRICS:
-            _check_outer(signal, tree)
-            return b""
         return _request(signal, tree)
-    except _WrongField as error:
+    except WrongField as error:
         raise MalformedBody(signal, str(error)) from error
 
 
-class _WrongField(Exception):
+def nested_to_wire(name: str, text: str) -> bytes:
+    """The value of an array, a map or bytes (by its name in JSON) as it is on the wire.
+
+    Raises:
+        WrongField: it is none.
+    """
+    (wire,) = _value({name: orjson.loads(text)}, 0).values()
+    return bytes(wire)
+
+
+class WrongField(Exception):
     """A field is not what OTLP says; the path is built up while the error travels outwards."""
 
     def __init__(self, expected: str) -> None:
@@ -83,14 +101,14 @@ class _WrongField(Exception):
 def _inside(part: str, read: Callable[[Any], Any], node: Any) -> Any:
     try:
         return read(node)
-    except _WrongField as error:
+    except WrongField as error:
         error.path.append(part)
         raise
 
 
 def _fields(node: Any) -> dict[str, Any]:
     if not isinstance(node, dict):
-        raise _WrongField("an object")
+        raise WrongField("an object")
     return node
 
 
@@ -105,18 +123,18 @@ def _each(node: dict[str, Any], name: str, read: Callable[[Any], Any]) -> list[A
     if items is None:
         return []
     if not isinstance(items, list):
-        raise _named(_WrongField("a list"), f".{name}")
+        raise _named(WrongField("a list"), f".{name}")
     return [_inside(f".{name}[{number}]", read, item) for number, item in enumerate(items)]
 
 
-def _named(error: _WrongField, part: str) -> _WrongField:
+def _named(error: WrongField, part: str) -> WrongField:
     error.path.append(part)
     return error
 
 
 def _text(node: Any) -> str:
     if not isinstance(node, str):
-        raise _WrongField("a string")
+        raise WrongField("a string")
     return node
 
 
@@ -129,7 +147,7 @@ def _integer(allowed: range) -> Callable[[Any], int]:
         if isinstance(number, float) and number.is_integer():
             number = int(number)
         if isinstance(number, bool) or not isinstance(number, int) or number not in allowed:
-            raise _WrongField("an integer of 64 bits, as a number or a string")
+            raise WrongField("an integer of 64 bits, as a number or a string")
         return number
 
     return read
@@ -137,6 +155,8 @@ def _integer(allowed: range) -> Callable[[Any], int]:
 
 _int64 = _integer(_INT64)
 _fixed64 = _integer(_FIXED64)
+_int32 = _integer(range(-(2**31), 2**31))
+_uint32 = _integer(range(2**32))
 
 
 def _double(node: Any) -> float:
@@ -146,13 +166,13 @@ def _double(node: Any) -> float:
         number = None
     odd = isinstance(node, str) and ("_" in node or not node.isascii() or node != node.strip())
     if number is None or odd or (isinstance(node, str) and math.isinf(number) and "Infinity" not in node):
-        raise _WrongField("a number")
+        raise WrongField("a number")
     return number
 
 
 def _bool(node: Any) -> bool:
     if not isinstance(node, bool):
-        raise _WrongField("true or false")
+        raise WrongField("true or false")
     return node
 
 
@@ -160,7 +180,7 @@ def _base64(node: Any) -> bytes:
     try:
         return base64.b64decode(_text(node), validate=True)
     except binascii.Error as error:
-        raise _WrongField("base64") from error
+        raise WrongField("base64") from error
 
 
 def _hex_id(digits: int) -> Callable[[Any], bytes]:
@@ -169,7 +189,7 @@ def _hex_id(digits: int) -> Callable[[Any], bytes]:
         if not text:
             return b""
         if len(text) != digits or not _HEXADECIMAL.fullmatch(text):
-            raise _WrongField(f"{digits} hexadecimal digits")
+            raise WrongField(f"{digits} hexadecimal digits")
         return bytes.fromhex(text)
 
     return read
@@ -186,8 +206,8 @@ def _message(signal: Signal, name: str) -> Any:
 
 
 def _request(signal: Signal, tree: Any) -> bytes:
-    resources, scopes, records = _OUTER_NAMES[signal]
-    read_record = _log_record if signal is Signal.LOGS else _span
+    resources, scopes, records = OUTER_NAMES[signal]
+    read_record = {Signal.LOGS: _log_record, Signal.TRACES: _span, Signal.METRICS: _metric}[signal]
 
     def scope_records(node: Any) -> Any:
         fields = _fields(node)
@@ -236,9 +256,71 @@ def _span(signal: Signal, fields: dict[str, Any]) -> Any:
         end_time=_field(fields, "endTimeUnixNano", _fixed64, 0),
         trace_id=_field(fields, "traceId", _trace_id, b""),
         span_id=_field(fields, "spanId", _span_id, b""),
+        parent_span_id=_field(fields, "parentSpanId", _span_id, b""),
         name=_field(fields, "name", _text, ""),
         attributes=_attributes(signal, fields),
     )
+
+
+def _metric(signal: Signal, fields: dict[str, Any]) -> Any:
+    counted = {
+        name: _field(fields, key, lambda node: _counted(signal, _fields(node)), None)
+        for key, name in COUNTED_NAMES.items()
+    }
+    return _message(signal, "Record")(
+        name=_field(fields, "name", _text, ""),
+        sum=_field(fields, "sum", lambda node: _sum(signal, _fields(node)), None),
+        **counted,
+    )
+
+
+def _counted(signal: Signal, fields: dict[str, Any]) -> Any:
+    points = _each(fields, "dataPoints", _fields)
+    return _message(signal, "Counted")(data_points=[b""] * len(points))
+
+
+def _sum(signal: Signal, fields: dict[str, Any]) -> Any:
+    return _message(signal, "Sum")(
+        data_points=_each(fields, "dataPoints", lambda node: _point(signal, _fields(node))),
+        aggregation_temporality=_field(fields, "aggregationTemporality", _temporality, 0),
+        is_monotonic=_field(fields, "isMonotonic", _bool, False),
+    )
+
+
+def _point(signal: Signal, fields: dict[str, Any]) -> Any:
+    values = {
+        "as_double": _field(fields, "asDouble", _double, None),
+        "as_int": _field(fields, "asInt", _int64, None),
+    }
+    if None not in values.values():
+        raise WrongField("a point with one value")
+    return _message(signal, "Point")(
+        attributes=_attributes(signal, fields),
+        start_time=_field(fields, "startTimeUnixNano", _fixed64, 0),
+        time=_field(fields, "timeUnixNano", _fixed64, 0),
+        flags=_field(fields, "flags", _uint32, 0),
+        **values,
+    )
+
+
+COUNTED_NAMES = {
+    "gauge": "gauge",
+    "histogram": "histogram",
+    "exponentialHistogram": "exponential_histogram",
+    "summary": "summary",
+}
+
+
+def _temporality(node: Any) -> int:
+    """AggregationTemporality: OTLP/JSON has enums as numbers; their names are accepted too."""
+    names = (
+        "AGGREGATION_TEMPORALITY_UNSPECIFIED",
+        "AGGREGATION_TEMPORALITY_DELTA",
+        "AGGREGATION_TEMPORALITY_CUMULATIVE",
+    )
+    if node in names:
+        return names.index(node)
+    return _int32(node)
 
 
 def _attributes(signal: Signal, fields: dict[str, Any]) -> list[Any]:
@@ -257,13 +339,13 @@ def _attributes(signal: Signal, fields: dict[str, Any]) -> list[Any]:
 def _value(node: Any, depth: int) -> dict[str, Any]:
     """The one member of an AnyValue that is set, by its name in `wire`; none if it is empty."""
     if depth > _DEEPEST_VALUE:
-        raise _WrongField(f"nested at most {_DEEPEST_VALUE} deep")
+        raise WrongField(f"nested at most {_DEEPEST_VALUE} deep")
     fields = _fields(node)
     members = [name for name in _MEMBERS if fields.get(name) is not None]
     if not members:
         return {}
     if len(members) > 1:
-        raise _WrongField("one kind of value")
+        raise WrongField("one kind of value")
     name = members[0]
     if name in _SIMPLE:
         member, read = _SIMPLE[name]
@@ -281,6 +363,7 @@ _SIMPLE: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 _NESTED = {"arrayValue": "array_value", "kvlistValue": "kvlist_value"}
 _MEMBERS = (*_SIMPLE, *_NESTED)
+NESTED_VALUES = ("arrayValue", "kvlistValue", "bytesValue")
 
 
 def _nested(name: str, node: Any, depth: int) -> Any:
@@ -307,15 +390,3 @@ def _any_value(node: Any, depth: int) -> Any:
         if name == "kvlist_value":
             return common_pb2.AnyValue(kvlist_value=common_pb2.KeyValueList.FromString(wire))
     return common_pb2.AnyValue(**members)
-
-
-def _check_outer(signal: Signal, tree: Any) -> None:
-    resources, scopes, records = _OUTER_NAMES[signal]
-
-    def scope_records(node: Any) -> None:
-        _each(_fields(node), records, _fields)
-
-    def resource_records(node: Any) -> None:
-        _each(_fields(node), scopes, scope_records)
-
-    _each(_fields(tree), resources, resource_records)

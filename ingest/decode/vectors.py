@@ -40,6 +40,7 @@ def constant(value: str | bytes | int | bool) -> pa.Scalar:
 NO_TEXT = pa.scalar(None, pa.string())
 NO_BYTES = pa.scalar(None, pa.binary())
 NO_NUMBER = pa.scalar(None, pa.float64())
+NO_FLAG = pa.scalar(None, pa.bool_())
 
 
 @cache

@@ -4,10 +4,10 @@ A field that is not declared here is skipped on the wire without being copied, w
 events, links and status messages never become values of this process. Nested values (arrays, maps)
 are declared as bytes: they are compared and never looked into.
 
-Logs and traces have the same outer shape in OTLP, with the same numbers (`Resource…` 1 and 2,
-`Scope…` 1 and 2), so one description serves both; only the record differs.
+The three signals have the same outer shape in OTLP, with the same numbers (`Resource…` 1 and 2,
+`Scope…` 1 and 2), so one description serves all; only the record differs: a log record, a span, a metric.
 
-Source: opentelemetry/proto/{common,resource,logs,trace}/v1 of opentelemetry-proto 1.x.
+Source: opentelemetry/proto/{common,resource,logs,trace,metrics}/v1 of opentelemetry-proto 1.x.
 """
 
 from __future__ import annotations
@@ -44,10 +44,19 @@ _RECORD_FIELDS: dict[Signal, tuple[tuple[str, int, int], ...]] = {
         ("end_time", 8, _FIXED64),
         ("trace_id", 1, _BYTES),
         ("span_id", 2, _BYTES),
+        ("parent_span_id", 4, _BYTES),
         ("name", 5, _STRING),
     ),
 }
 _RECORD_ATTRIBUTES = {Signal.LOGS: 6, Signal.TRACES: 9}
+
+# The kinds of metric data whose points are only counted.
+COUNTED_KINDS: tuple[tuple[str, int], ...] = (
+    ("gauge", 5),
+    ("histogram", 9),
+    ("exponential_histogram", 10),
+    ("summary", 11),
+)
 
 VALUE_KINDS: tuple[str, ...] = (
     "string_value",
@@ -65,11 +74,7 @@ _VALUE_TYPES = (_STRING, Field.TYPE_BOOL, Field.TYPE_INT64, Field.TYPE_DOUBLE, _
 
 @cache
 def request_descriptor(signal: Signal) -> Descriptor:
-    """The descriptor of an export request of logs or traces, reduced to what is read.
-
-    Raises:
-        KeyError: for metrics, which are not read through this description.
-    """
+    """The descriptor of an export request, reduced to what is read."""
     package = f"toolgauge.wire.{signal}"
     file = FileDescriptorProto(name=f"toolgauge/wire/{signal}.proto", package=package, syntax="proto3")
 
@@ -83,11 +88,15 @@ def request_descriptor(signal: Signal) -> Descriptor:
             else:
                 field.type = Field.Type.ValueType(kind)
 
+    def one_of(name: str, *members: str) -> None:
+        message = next(each for each in file.message_type if each.name == name)
+        message.oneof_decl.add(name="value")
+        for field in message.field:
+            if field.name in members:
+                field.oneof_index = 0
+
     add("Value", *zip(VALUE_KINDS, range(1, 8), _VALUE_TYPES, strict=True))
-    value = file.message_type[0]
-    value.oneof_decl.add(name="value")
-    for field in value.field:
-        field.oneof_index = 0
+    one_of("Value", *VALUE_KINDS)
     add("KeyValue", ("key", 1, _STRING), ("value", 2, "Value"))
     attributes = frozenset({"attributes"})
     add("Resource", ("attributes", 1, "KeyValue"), repeated=attributes)
@@ -98,12 +107,29 @@ def request_descriptor(signal: Signal) -> Descriptor:
         ("attributes", 3, "KeyValue"),
         repeated=attributes,
     )
-    add(
-        "Record",
-        *_RECORD_FIELDS[signal],
-        ("attributes", _RECORD_ATTRIBUTES[signal], "KeyValue"),
-        repeated=attributes,
-    )
+    if signal is Signal.METRICS:
+        points = frozenset({"data_points"})
+        add(
+            "Point",
+            ("attributes", 7, "KeyValue"),
+            ("start_time", 2, _FIXED64),
+            ("time", 3, _FIXED64),
+            ("as_double", 4, Field.TYPE_DOUBLE),
+            ("as_int", 6, Field.TYPE_SFIXED64),
+            ("flags", 8, Field.TYPE_UINT32),
+            repeated=attributes,
+        )
+        one_of("Point", "as_double", "as_int")
+        # An enum is an int32 on the wire.
+        temporality = ("aggregation_temporality", 2, Field.TYPE_INT32)
+        monotonic = ("is_monotonic", 3, Field.TYPE_BOOL)
+        add("Sum", ("data_points", 1, "Point"), temporality, monotonic, repeated=points)
+        add("Counted", ("data_points", 1, _BYTES), repeated=points)
+        kinds = [(name, number, "Counted") for name, number in COUNTED_KINDS]
+        add("Record", ("name", 1, _STRING), ("sum", 7, "Sum"), *kinds)
+    else:
+        attribute_list = ("attributes", _RECORD_ATTRIBUTES[signal], "KeyValue")
+        add("Record", *_RECORD_FIELDS[signal], attribute_list, repeated=attributes)
     add("ScopeRecords", ("scope", 1, "Scope"), ("records", 2, "Record"), repeated=frozenset({"records"}))
     add(
         "ResourceRecords",

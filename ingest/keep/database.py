@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import uuid
 from pathlib import Path
 
 import duckdb
 
 from ingest.exceptions import DamagedStore, DataDirectoryUnusable, NewerStore
-from sli.schemas import EVENT_DATASETS, EVENT_FORMAT
+from ingest.keep.migrations import prepare_store
 
 # An older format than DuckDB's newest, so that the file can be opened by the previous release too.
 _STORAGE_VERSION = "v1.5.0"
@@ -53,9 +52,11 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
     """
     connection = connect()
     try:
+        # What does not fit into memory; else it would lie wherever the service was started.
+        connection.execute(f"SET GLOBAL temp_directory = {text(str(path.with_name('spill.tmp')))}")
         connection.execute(f"ATTACH {text(str(path))} AS store (STORAGE_VERSION '{_STORAGE_VERSION}')")
         connection.execute("USE store")
-        _ensure_schema(connection, path)
+        prepare_store(connection, path)
     except duckdb.Error as error:
         connection.close()
         if tells_of_the_system(error):
@@ -98,23 +99,3 @@ def first_line(error: duckdb.Error) -> str:
 def text(value: str) -> str:
     """A text literal of SQL."""
     return "'" + value.replace("'", "''") + "'"
-
-
-def store_id(connection: duckdb.DuckDBPyConnection) -> str:
-    """The id of an opened store."""
-    return str(connection.execute("SELECT id FROM store_info").fetchall()[0][0])
-
-
-def _ensure_schema(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    connection.execute("BEGIN")
-    connection.execute("CREATE TABLE IF NOT EXISTS store_info (format INTEGER, id VARCHAR)")
-    found = connection.execute("SELECT format FROM store_info").fetchall()
-    if not found:
-        found = [(EVENT_FORMAT,)]
-        connection.execute("INSERT INTO store_info VALUES (?, ?)", [EVENT_FORMAT, str(uuid.uuid4())])
-    if found[0][0] > EVENT_FORMAT:
-        raise NewerStore(path, found[0][0], EVENT_FORMAT)
-    for dataset in EVENT_DATASETS:
-        columns = ", ".join(f"{column.name} {column.type}" for column in dataset.columns)
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {dataset.name} ({columns})")
-    connection.execute("COMMIT")

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import date
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import duckdb
 import structlog
 
-from ingest.exceptions import StoreUnavailable
-from ingest.keep.files import checksum, make_folder, put_in_place, set_aside, write_whole
+from ingest.exceptions import NewerManifest, StoreUnavailable
+from ingest.keep.database import first_line
+from ingest.keep.files import make_folder, set_aside, write_whole
+from ingest.keep.segments import SegmentFolder
 from ingest.keep.store import Store
 from ingest.keep.verification import Verification
 from sli.data_directory import DataDirectory
-from sli.manifest import Manifest, ManifestError, Segment, segment_path
-from sli.schemas import EVENT_DATASETS
+from sli.manifest import Manifest, ManifestError, NewerManifestError, Segment
+from sli.schemas import EVENT_DATASETS, EVENT_FORMAT
 
 # So many neighbouring segments of about one size are merged into one: each row is then written again only as
 # often as the logarithm of the day's rows, and a day never has more than a few dozen segments.
@@ -32,30 +35,38 @@ MERGE_WIDTH = 8
 # Readers may hold a manifest for this long after it was replaced; then the merged files go.
 RETIRED_SECONDS = 120.0
 
+
 # At the start so much is read of what is published, newest first, before requests are taken; the rest is read
 # in small pieces between publications.
 _FIRST_CHECK_SECONDS = 0.5
 _CHECK_SECONDS = 0.05
 
-_COPY_OPTIONS = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880"
-
 
 class Publisher:
-    """Keeps the published segments in step with the store; `publish` is for one thread at a time."""
+    """Keeps the published segments in step with the store."""
 
     def __init__(self, store: Store, directory: DataDirectory) -> None:
         """Read the manifest, and see that what it lists is there.
 
         A manifest that is damaged or belongs to another store is set aside, and so is a segment that is
         damaged; what they held is published again from the store.
+
+        Raises:
+            NewerManifest: a newer version wrote it.
         """
         self._store = store
         self._directory = directory
         self._log = structlog.get_logger("ingest.publisher")
+        self.folder = SegmentFolder(directory.events)
+        # A publication and a compaction run beside each other; the manifest is changed by one at a time.
+        self._changing = threading.Lock()
         self._retired: list[tuple[float, Path]] = []
         make_folder(directory.events)
         self._verification = Verification(directory.events)
         self._manifest = self._load()
+        if store.kept_since is not None:
+            # Killed between the store and the manifest, a removal of old days is finished here.
+            self.drop_before(store.kept_since)
         for segment, reason in self._verification.damaged_at_a_glance(self._manifest.segments):
             self._repair(segment, reason)
         self.check(_FIRST_CHECK_SECONDS)
@@ -66,6 +77,11 @@ class Publisher:
         """The number of the last commit whose rows are published."""
         return self._manifest.published_through
 
+    @property
+    def manifest(self) -> Manifest:
+        """What is published now."""
+        return self._manifest
+
     def publish(self) -> int:
         """Publish all commits that are not published yet.
 
@@ -75,12 +91,14 @@ class Publisher:
         Raises:
             duckdb.Error, OSError, StoreUnavailable: nothing was published; the next call tries again.
         """
-        try:
-            return self._publish()
-        except duckdb.Error as error:
-            if not self._store.mend(error):
-                raise
-            return self._publish()
+        with self._changing:
+            self._remove_retired()
+            try:
+                return self._publish()
+            except duckdb.Error as error:
+                if not self._store.mend(error):
+                    raise
+                return self._publish()
 
     def _publish(self) -> int:
         with self._store.steady() as rebuilt:
@@ -90,25 +108,78 @@ class Publisher:
             return 0
         reader = self._store.reader()
         segments = [
-            self._write(reader, dataset.name, day, first, last)
+            segment
             for dataset in EVENT_DATASETS
-            for day in _days(reader, dataset.name, first, last)
+            for segment in self.folder.write_commits(reader, dataset.name, first, last)
         ]
-        listed = [*self._manifest.segments, *segments]
+        listed = _grouped((*self._manifest.segments, *segments))
         replaced: list[Segment] = []
-        for dataset, day in {(segment.dataset, segment.day) for segment in segments}:
-            while run := _mergeable([s for s in listed if (s.dataset, s.day) == (dataset, day)]):
-                merged = self._write(reader, dataset, day, run[0].first_commit, run[-1].last_commit)
-                listed = [segment for segment in listed if segment not in run] + [merged]
-                replaced.extend(run)
+        for key in {(segment.dataset, segment.day) for segment in segments}:
+            while run := _mergeable(listed[key]):
+                merged = self._merge(run)
+                if merged is None:
+                    break
+                listed[key] = [segment for segment in listed[key] if segment not in run] + [merged]
+                replaced += run
         with self._store.steady() as still:
             if still != rebuilt:
                 # What was read has other numbers by now.
                 return 0
-            self._replace(Manifest(self._store.id, last, tuple(sorted(listed, key=_order))))
+            self._replace(last, chain.from_iterable(listed.values()))
         self._store.is_published(last)
         self._retire(replaced)
         return sum(segment.rows for segment in segments)
+
+    def _merge(self, run: Sequence[Segment]) -> Segment | None:
+        """Merge segments; None where it cannot be done, which must keep no new event from being published."""
+        try:
+            return self.folder.merge(run)
+        except duckdb.Error as error:
+            # One of them is damaged, most likely: the next check reads them again.
+            self._verification.look_again(run)
+            self._log.warning(
+                "merge_put_off",
+                dataset=run[0].dataset,
+                day=run[0].day.isoformat(),
+                reason=first_line(error),
+            )
+            return None
+
+    def put_in_place_of(self, old: Sequence[Segment], merged: Segment) -> bool:
+        """List `merged` in the place of the segments whose rows it holds.
+
+        Returns:
+            False if another merge came first; then nothing is changed.
+
+        Raises:
+            OSError: nothing is changed.
+        """
+        with self._changing:
+            listed = self._manifest.segments
+            if not set(old) <= set(listed):
+                if merged not in listed:
+                    (self.folder.folder / merged.path).unlink(missing_ok=True)
+                return False
+            self._replace(self.published_through, [*(s for s in listed if s not in old), merged])
+            self._retire(old)
+            return True
+
+    def drop_before(self, day: date) -> int:
+        """Take the segments of earlier days out of what is published.
+
+        Returns:
+            How many segments went.
+
+        Raises:
+            OSError: nothing is changed.
+        """
+        with self._changing:
+            dropped = [segment for segment in self._manifest.segments if segment.day < day]
+            if dropped:
+                kept = [segment for segment in self._manifest.segments if segment.day >= day]
+                self._replace(self.published_through, kept)
+                self._retire(dropped)
+            return len(dropped)
 
     def check(self, seconds: float = _CHECK_SECONDS) -> None:
         """Read some of the published segments, and write those again that are not what was written.
@@ -116,8 +187,9 @@ class Publisher:
         Raises:
             duckdb.Error, OSError: one cannot be written again now.
         """
-        for segment, reason in self._verification.damaged(self._manifest.segments, seconds):
-            self._repair(segment, reason)
+        with self._changing:
+            for segment, reason in self._verification.damaged(self._manifest.segments, seconds):
+                self._repair(segment, reason)
 
     def _load(self) -> Manifest:
         empty = Manifest(self._store.id, 0, ())
@@ -132,6 +204,8 @@ class Publisher:
                 reason, path = "it was published from another store", self._directory.events
             elif manifest.published_through > self._store.last_commit:
                 reason = "it is ahead of the store"
+        except NewerManifestError as error:
+            raise NewerManifest(path, error.found, EVENT_FORMAT) from error
         except (ManifestError, UnicodeDecodeError) as error:
             reason = str(error)
         if reason is None:
@@ -143,67 +217,60 @@ class Publisher:
 
     def _repair(self, segment: Segment, reason: str) -> None:
         """Set a damaged segment aside and write it again from the store."""
-        path = self._directory.events / segment.path
+        path = self.folder.folder / segment.path
         aside = set_aside(path) if path.exists() else None
-        of = (segment.dataset, segment.day, segment.first_commit, segment.last_commit)
         try:
-            again = self._write(self._store.reader(), *of)
+            again = self._write_again(segment)
         except duckdb.Error as error:
             if not self._store.mend(error):
                 raise
-            again = self._write(self._store.reader(), *of)
-        listed = tuple(again if each == segment else each for each in self._manifest.segments)
-        self._replace(replace(self._manifest, segments=listed))
+            again = self._write_again(segment)
+        rows = sum(each.rows for each in again)
+        listed = [each for each in self._manifest.segments if each != segment]
+        self._replace(self.published_through, [*listed, *again])
         self._log.warning(
             "segment_repaired",
             segment=segment.path,
             reason=reason,
             kept_as=str(aside) if aside else None,
-            rows=again.rows,
+            rows=rows,
         )
-        if again.rows < segment.rows:
-            self._log.error("rows_lost", segment=segment.path, rows=segment.rows - again.rows)
+        if rows < segment.rows:
+            self._log.error("rows_lost", segment=segment.path, rows=segment.rows - rows)
+
+    def _write_again(self, segment: Segment) -> list[Segment]:
+        """Its rows from the store: one segment, or none where the store has no row of it any more."""
+        return self.folder.write_commits(
+            self._store.reader(), segment.dataset, segment.first_commit, segment.last_commit, segment.day
+        )
 
     def _remove_unlisted(self) -> None:
         """Remove what a killed publication, or one whose readers are gone, left behind."""
         listed = {self._directory.events / segment.path for segment in self._manifest.segments}
-        for path in self._directory.events.rglob("*"):
-            if path.suffix == ".tmp" or (path.suffix == ".parquet" and path not in listed):
+        for path in list(self._directory.events.rglob("*")):
+            if path.is_file() and (
+                path.suffix == ".tmp" or (path.suffix == ".parquet" and path not in listed)
+            ):
                 path.unlink()
+                _remove_if_empty(path.parent)
 
-    def _write(
-        self, reader: duckdb.DuckDBPyConnection, dataset: str, day: date, first: int, last: int
-    ) -> Segment:
-        name = segment_path(dataset, day, first, last)
-        path = self._directory.events / name
-        make_folder(path.parent)
-        temporary = path.with_suffix(".tmp")
-        quoted = str(temporary).replace("'", "''")
-        # Sorted: neighbours are alike and the file is small, and the same rows give the same file.
-        rows = reader.execute(
-            f"""
-            COPY (
-                FROM {dataset}
-                WHERE commit_number BETWEEN {first} AND {last} AND day = DATE '{day.isoformat()}'
-                ORDER BY time_unix_nano, event_id
-            ) TO '{quoted}' ({_COPY_OPTIONS})
-            """
-        ).fetchall()[0][0]
-        size, crc32 = temporary.stat().st_size, checksum(temporary)
-        put_in_place(temporary, path)
-        return Segment(dataset, day, name, rows, size, first, last, crc32)
-
-    def _replace(self, manifest: Manifest) -> None:
+    def _replace(self, published_through: int, segments: Iterable[Segment]) -> None:
+        manifest = Manifest(self._store.id, published_through, tuple(sorted(segments, key=_order)))
         write_whole(self._directory.manifest, manifest.render())
         self._manifest = manifest
 
     def _retire(self, segments: Iterable[Segment]) -> None:
         now = time.monotonic()
+        self._retired.extend((now, self.folder.folder / segment.path) for segment in segments)
+
+    def _remove_retired(self) -> None:
+        """Remove the files that were replaced so long ago that nobody reads them any more."""
+        now = time.monotonic()
         due = [path for since, path in self._retired if now - since >= RETIRED_SECONDS]
         self._retired = [entry for entry in self._retired if now - entry[0] < RETIRED_SECONDS]
-        self._retired.extend((now, self._directory.events / segment.path) for segment in segments)
         for path in due:
             path.unlink(missing_ok=True)
+            _remove_if_empty(path.parent)
 
 
 class PublishingThread:
@@ -245,11 +312,16 @@ class PublishingThread:
             self.failing = True
 
 
-def _days(reader: duckdb.DuckDBPyConnection, dataset: str, first: int, last: int) -> list[date]:
-    rows = reader.execute(
-        f"SELECT DISTINCT day FROM {dataset} WHERE commit_number BETWEEN {first} AND {last} ORDER BY day"
-    ).fetchall()
-    return [day for (day,) in rows]
+def _grouped(segments: Iterable[Segment]) -> dict[tuple[str, date], list[Segment]]:
+    groups: dict[tuple[str, date], list[Segment]] = defaultdict(list)
+    for segment in segments:
+        groups[segment.dataset, segment.day].append(segment)
+    return groups
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _mergeable(segments: list[Segment]) -> list[Segment]:

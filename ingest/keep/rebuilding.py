@@ -116,6 +116,8 @@ class Rebuilding:
             connection.execute("UPDATE store_info SET id = ?", [manifest.store])
             rows = sum(self._take(connection, old, segment, 0) for segment in manifest.segments)
             through = manifest.published_through
+            # Its last commits may have no rows any more; their numbers are not given again.
+            connection.execute("UPDATE store_info SET removed_through = ?", [through])
         if old:
             rows += self._take_unpublished(connection, through)
         return rows

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Protocol
 
@@ -20,10 +21,12 @@ import structlog
 
 from ingest.decode.vectors import arrow
 from ingest.exceptions import DamagedStore, DataDirectoryUnusable, StoreUnavailable
-from ingest.keep.database import first_line, open_database, store_id, tells_of_damage
+from ingest.keep.database import first_line, open_database, tells_of_damage
+from ingest.keep.increases import fill_increases
 from ingest.keep.journal import Frame, Journal, Part
-from ingest.normalise.events import EventRows
-from sli.schemas import EVENT_DATASETS, Dataset
+from ingest.keep.migrations import read_store_info
+from ingest.normalise.rows import EventRows
+from sli.schemas import EVENT_DATASETS, METRIC_INCREASES, Dataset
 
 # Frames of the journal are compared with the store in lots of about so many rows.
 _REPLAY_ROWS = 100_000
@@ -72,6 +75,7 @@ class Store:
         self._damage: str | None = None
         self._rebuilt = 0
         self._last_commit = 0
+        self._kept_since: date | None = None
         self.log_was_short = False
         self._connection = self._open()
 
@@ -108,11 +112,16 @@ class Store:
         return connection
 
     def _read_state(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self.id = store_id(connection)
+        info = read_store_info(connection)
+        self.id = info.id
+        if info.kept_since is not None:
+            self.keep_since(info.kept_since)
         self._holds_unstamped = {
             dataset.name for dataset in EVENT_DATASETS if _holds_unstamped(connection, dataset)
         }
-        self._last_commit = max(_last_commit(connection, dataset) for dataset in EVENT_DATASETS)
+        self._last_commit = max(
+            info.removed_through, *(_last_commit(connection, dataset) for dataset in EVENT_DATASETS)
+        )
 
     def _recover_rows(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Put in what is published or written down in the journal and is not in the file.
@@ -154,6 +163,48 @@ class Store:
         """The number of the latest commit that holds rows; 0 for an empty store."""
         return self._last_commit
 
+    @property
+    def kept_since(self) -> date | None:
+        """Events of earlier days are not stored: they were removed, or are about to be. None: no end."""
+        return self._kept_since
+
+    def keep_since(self, day: date) -> None:
+        """Let no more events of earlier days in; never goes back."""
+        self._kept_since = max(day, self._kept_since or day)
+
+    def remove_before(self, day: date) -> int:
+        """Remove all rows of earlier days, in one transaction; for a thread that is not the writer's.
+
+        Returns:
+            How many rows were removed.
+
+        Raises:
+            duckdb.Error: none was.
+        """
+        # First, so that the writer lets no more of them in.
+        self.keep_since(day)
+        cursor = self.reader()
+        cursor.execute("BEGIN")
+        try:
+            removed = 0
+            for dataset in EVENT_DATASETS:
+                rows = cursor.execute(
+                    f"SELECT count(*), max(commit_number) FROM {dataset.name} WHERE day < ?", [day]
+                ).fetchall()
+                count, last = rows[0]
+                if count:
+                    cursor.execute(f"DELETE FROM {dataset.name} WHERE day < ?", [day])
+                    cursor.execute(
+                        "UPDATE store_info SET removed_through = greatest(removed_through, ?)", [last]
+                    )
+                removed += count
+            cursor.execute("UPDATE store_info SET kept_since = ?", [self._kept_since])
+        except BaseException:
+            cursor.execute("ROLLBACK")
+            raise
+        cursor.execute("COMMIT")
+        return removed
+
     def reader(self) -> duckdb.DuckDBPyConnection:
         """A cursor for another thread; it sees whole commits only."""
         with self._opening:
@@ -161,15 +212,15 @@ class Store:
         cursor.execute("USE store")
         return cursor
 
-    def insert(self, batches: Sequence[EventRows], requests: int) -> npt.NDArray[np.int64]:
+    def insert(self, batches: Sequence[EventRows], arrivals: int) -> npt.NDArray[np.int64]:
         """Store the rows that are not stored already, in one transaction, synced to disk.
 
         Args:
             batches: rows of the event tables; copies of an event within them are stored once.
-            requests: how many requests they came in.
+            arrivals: how many groups of arrivals they came in.
 
         Returns:
-            How many rows of each request were stored.
+            How many rows of each group were stored.
 
         Raises:
             StoreUnavailable: nothing of it is stored.
@@ -177,7 +228,7 @@ class Store:
         with self._writing:
             self._reopen_if_broken()
             try:
-                stored = self._insert(batches, requests)
+                stored = self._insert(batches, arrivals)
             except duckdb.Error as error:
                 self._roll_back()
                 self._note_damage(error)
@@ -192,19 +243,19 @@ class Store:
                 self._last_commit += 1
             return stored
 
-    def _insert(self, batches: Sequence[EventRows], requests: int) -> npt.NDArray[np.int64]:
-        stored = np.zeros(requests, dtype=np.int64)
+    def _insert(self, batches: Sequence[EventRows], arrivals: int) -> npt.NDArray[np.int64]:
+        stored = np.zeros(arrivals, dtype=np.int64)
         connection, journal = self._connection, self._journal
         connection.execute("BEGIN")
         arriving = [part for batch in batches for part in _parts(batch)]
         written = None
         for number, part in enumerate(arriving, start=1):
             fresh = self._fresh(connection, part, part.table["identity"])
-            stored += np.bincount(fresh.table["request"].to_numpy(), minlength=requests)
+            stored += np.bincount(fresh.table["arrival"].to_numpy(), minlength=arrivals)
             if journal is not None:
                 # The journal is written by a thread of its own while the engine inserts the same rows.
                 if len(fresh.table):
-                    journal.append(self._last_commit + 1, _without_request(fresh))
+                    journal.append(self._last_commit + 1, _without_arrival(fresh))
                 if number == len(arriving):
                     written = journal.sync()
             self._insert_fresh(connection, fresh, _INSERT[part.dataset])
@@ -252,7 +303,11 @@ class Store:
     def _insert_fresh(self, connection: duckdb.DuckDBPyConnection, part: Part, statement: str) -> None:
         if not len(part.table):
             return
-        connection.register("arriving", part.table)
+        table = part.table
+        if part.dataset == METRIC_INCREASES.name:
+            # Here and not before: what stands in the journal is counted anew among the rows of then.
+            table = fill_increases(connection, table)
+        connection.register("arriving", table)
         connection.execute(statement, [self._last_commit + 1])
         connection.unregister("arriving")
         if not part.bounded:
@@ -343,8 +398,8 @@ def _parts(batch: EventRows) -> list[Part]:
     return [part for part in (stamped, others) if len(part.table)]
 
 
-def _without_request(part: Part) -> Part:
-    return replace(part, table=part.table.drop_columns("request"))
+def _without_arrival(part: Part) -> Part:
+    return replace(part, table=part.table.drop_columns("arrival"))
 
 
 def _lots(frames: Iterable[Frame]) -> Iterator[list[Frame]]:

@@ -56,6 +56,10 @@ class Verification:
             else:
                 yield segment, reason
 
+    def look_again(self, segments: Iterable[Segment]) -> None:
+        """Take these for sound no longer, so that they are next in turn."""
+        self._sound.difference_update(segments)
+
     def damaged_at_a_glance(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, str]]:
         """Those that are missing or of a wrong size; no file is read."""
         for segment in segments:

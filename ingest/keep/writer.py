@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
+import pyarrow as pa
 import structlog
 
-from ingest.decode.metrics import check_metrics
-from ingest.decode.otlp_json import json_to_wire
-from ingest.decode.records import Records, decode_records
+from ingest.decode.json_columns import decode_json
+from ingest.decode.points import Points
+from ingest.decode.protobuf import decode_protobuf
+from ingest.decode.records import Records
 from ingest.decode.wire import Signal
 from ingest.exceptions import (
     BadRequest,
     IngestError,
-    MalformedBody,
+    InternalError,
     ShuttingDown,
     StoreUnavailable,
     whereabouts,
 )
+from ingest.keep.retention import start_of
 from ingest.keep.store import Store
-from ingest.normalise.events import EventRows, Events, normalise
+from ingest.keep.tally import Tally
+from ingest.normalise.counters import normalise_points
+from ingest.normalise.events import normalise
+from ingest.normalise.rows import EventRows, Events
+from sli.schemas import REJECTED
 from sli.vocabulary import Rejection
 
 # What one commit takes at most. Larger groups cost no less a record, but hold memory and make the first
 # request of the group wait for the last.
 GROUP_BYTES = 24 * 1024 * 1024
+
+# How often it is written down what arrived; and, when nothing did, that the receiver was up.
+_COUNTS_SECONDS = 5.0
+_IDLE_SECONDS = 60.0
 
 
 class Encoding(Enum):
@@ -82,7 +94,10 @@ class Writer:
         self._changed = threading.Condition()
         self._closing = False
         self._log = structlog.get_logger("ingest.writer")
+        self._tally = Tally(time.time_ns())
         self.healthy = True
+        # Told how many requests each group holds, from the writer's thread.
+        self.on_group: Callable[[float], None] = lambda requests: None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -105,16 +120,31 @@ class Writer:
             self._changed.notify()
         self._thread.join()
 
-    def _run(self) -> None:
-        while group := self._next_group():
-            self._write(group)
+    def refuse(self) -> None:
+        """Note that a request was refused before it came here."""
+        self._tally.refuse()
 
-    def _next_group(self) -> list[tuple[Request, Answer]]:
-        """Everything that waits, up to a limit; empty when there is nothing more to come."""
+    def _run(self) -> None:
+        written = time.monotonic()
+        while True:
+            pause = _IDLE_SECONDS if self._tally.is_empty else _COUNTS_SECONDS
+            group = self._next_group(written + pause - time.monotonic())
+            if group:
+                self.on_group(len(group))
+                self._write(group)
+            closing = self._closing and not self._waiting
+            if closing or time.monotonic() - written >= pause:
+                self._write_down()
+                written = time.monotonic()
+            if closing:
+                return
+
+    def _next_group(self, seconds: float) -> list[tuple[Request, Answer]]:
+        """Everything that waits, up to a limit; empty if nothing comes within `seconds`, or ever."""
         group: list[tuple[Request, Answer]] = []
         size = 0
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(lambda: self._waiting or self._closing, timeout=max(seconds, 0))
             while self._waiting and (not group or size + len(self._waiting[0][0].body) <= GROUP_BYTES):
                 group.append(self._waiting.popleft())
                 size += len(group[-1][0].body)
@@ -137,84 +167,110 @@ class Writer:
                 # Who waited is gone; what is stored stays stored, and the others wait for their answers.
                 self._log.error("answer_not_taken", error=whereabouts(error))
 
+    def _write_down(self) -> None:
+        """Store the counts of what arrived, and that the receiver was up; later, if the store cannot now."""
+        now = time.time_ns()
+        try:
+            self._store.insert(self._tally.rows(now), 1)
+        except StoreUnavailable as error:
+            self._log.warning("counts_not_written", reason=error.reason, next="tried again")
+        except Exception as error:
+            # The writer must live: requests wait for it.
+            self._log.error("counts_not_written", error=whereabouts(error), next="tried again")
+        else:
+            self._tally.clear(now)
+
     def _failure(self, error: Exception) -> IngestError:
         if isinstance(error, IngestError):
+            if isinstance(error, StoreUnavailable):
+                self._tally.refuse()
             if isinstance(error, StoreUnavailable) and self.healthy:
                 self.healthy = False
                 self._log.error("store_unavailable", reason=error.reason)
             return error
-        # A fault of ours: nothing is stored, the client keeps the batch, and the log says where it is.
         self._log.error("request_failed", error=whereabouts(error))
-        return StoreUnavailable(f"internal error ({type(error).__name__}), see the service's log")
+        if isinstance(error, (MemoryError, OSError)):
+            # Of this moment, and not of this request.
+            return StoreUnavailable(f"the system is short of something ({type(error).__name__})")
+        return InternalError(type(error).__name__)
 
     def _outcomes(self, requests: list[Request]) -> list[Outcome | IngestError]:
         results: list[Outcome | IngestError | None] = [None] * len(requests)
-        wire: dict[Signal, list[tuple[int, bytes]]] = {signal: [] for signal in Signal}
-        for number, request in enumerate(requests):
-            try:
-                body = request.body
-                if request.encoding is Encoding.JSON:
-                    body = json_to_wire(request.signal, body)
-                if request.signal is Signal.METRICS:
-                    check_metrics(body)
-                wire[request.signal].append((number, body))
-            except BadRequest as error:
-                results[number] = error
-
-        events: list[tuple[list[int], Events]] = []
-        for signal in (Signal.LOGS, Signal.TRACES):
-            records, numbers = _decode(signal, wire[signal], results)
-            if records is not None:
-                arrival = np.array(
-                    [requests[number].received_unix_nano for number in numbers], dtype=np.int64
-                )
-                events.append((numbers, normalise(records, arrival, self._owner_attribute, self._owner_key)))
-
+        events = list(self._events(requests, results))
         self._store_events(events, results)
         return [Outcome() if result is None else result for result in results]
+
+    def _events(
+        self, requests: list[Request], results: list[Outcome | IngestError | None]
+    ) -> Iterator[tuple[list[int], Events]]:
+        """What the requests hold, by signal and encoding, with the numbers of the requests."""
+        how = self._owner_attribute, self._owner_key, start_of(self._store.kept_since)
+        alike: dict[tuple[Signal, Encoding], list[int]] = {}
+        for number, request in enumerate(requests):
+            alike.setdefault((request.signal, request.encoding), []).append(number)
+        for (signal, encoding), numbers in alike.items():
+            bodies = [(number, requests[number].body) for number in numbers]
+            batch, decoded = _decode(signal, encoding, bodies, results)
+            if batch is None:
+                continue
+            received = np.array([requests[number].received_unix_nano for number in decoded], dtype=np.int64)
+            if signal is Signal.METRICS:
+                points = Points.of(batch)
+                yield decoded, normalise_points(points, received, *how)
+            else:
+                records = Records.of(signal, batch)
+                yield decoded, normalise(records, received, *how)
 
     def _store_events(
         self, events: list[tuple[list[int], Events]], results: list[Outcome | IngestError | None]
     ) -> None:
         """Store what the signals gave, in one transaction, and fill in the outcomes."""
+        groups = sum(len(found.arrivals) for _, found in events)
         batches: list[EventRows] = []
-        arrived = np.zeros(len(results), dtype=np.int64)
-        rejected = {reason: np.zeros(len(results), dtype=np.int64) for reason in Rejection}
-        for numbers, found in events:
-            places = np.array(numbers, dtype=np.int32)
-            for rows in found.rows:
-                batch = rows.of_requests(places)
-                batches.append(batch)
-                arrived += np.bincount(batch.table["request"].to_numpy(), minlength=len(results))
-            for reason, counts in found.rejected.items():
-                rejected[reason][places] += counts
-        stored = np.zeros(len(results), dtype=np.int64)
+        first = 0
+        for _, found in events:
+            # Rows of `rejected` are no events: they are counted past the last group.
+            batches += [
+                rows.counted_from(first) if rows.dataset != REJECTED.name else rows.counted_in(groups)
+                for rows in found.rows
+            ]
+            first += len(found.arrivals)
+        stored = np.zeros(groups + 1, dtype=np.int64)
         if batches:
-            stored = self._store.insert(batches, len(results))
+            stored = self._store.insert(batches, groups + 1)
             self.healthy = True
-        for number, result in enumerate(results):
-            if result is None:
-                results[number] = Outcome(
-                    stored=int(stored[number]),
-                    duplicates=int(arrived[number] - stored[number]),
-                    rejected={reason: int(n[number]) for reason, n in rejected.items() if n[number]},
-                )
+        first = 0
+        for numbers, found in events:
+            arrivals = found.arrivals
+            here = stored[first : first + len(arrivals)]
+            first += len(arrivals)
+            self._tally.add(arrivals, here)
+            kept = np.bincount(arrivals.request, weights=arrivals.kept, minlength=len(numbers))
+            fresh = np.bincount(arrivals.request, weights=here, minlength=len(numbers))
+            for place, number in enumerate(numbers):
+                if results[number] is None:
+                    rejected = {why: int(n[place]) for why, n in found.rejected.items() if n[place]}
+                    results[number] = Outcome(int(fresh[place]), int(kept[place] - fresh[place]), rejected)
 
 
 def _decode(
-    signal: Signal, bodies: list[tuple[int, bytes]], results: list[Outcome | IngestError | None]
-) -> tuple[Records | None, list[int]]:
+    signal: Signal,
+    encoding: Encoding,
+    bodies: list[tuple[int, bytes]],
+    results: list[Outcome | IngestError | None],
+) -> tuple[pa.RecordBatch | None, list[int]]:
     """Decode all bodies at once; where one is malformed, find it, answer it alone and go on."""
     if not bodies:
         return None, []
+    decode = decode_protobuf if encoding is Encoding.PROTOBUF else decode_json
     try:
-        return decode_records(signal, [body for _, body in bodies]), [number for number, _ in bodies]
-    except MalformedBody:
+        return decode(signal, [body for _, body in bodies]), [number for number, _ in bodies]
+    except BadRequest:
         good = []
         for number, body in bodies:
             try:
-                decode_records(signal, [body])
+                decode(signal, [body])
                 good.append((number, body))
-            except MalformedBody as error:
+            except BadRequest as error:
                 results[number] = error
-        return _decode(signal, good, results)
+        return _decode(signal, encoding, good, results)

@@ -1,4 +1,4 @@
-"""What tool calls and guard decisions share: reading attributes by the rules of the contract."""
+"""What all events share: reading resources and attributes by the rules of the contract."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.decode.attributes import AttributeColumn
-from ingest.decode.records import Records
-from ingest.decode.vectors import NO_BYTES, NO_TEXT, arrow, booleans, constant, words
+from ingest.decode.attributes import AttributeColumn, Attributes
+from ingest.decode.vectors import NO_BYTES, NO_FLAG, NO_TEXT, arrow, booleans, constant, words
+from ingest.normalise.identity import is_invalid_id
 from ingest.normalise.owner import hash_owners
-from ingest.normalise.times import NANOS_PER_DAY, EventTimes
 from sli.prompt import ROUTE_PATTERNS
 from sli.vocabulary import LONGEST_TEXT, UNKNOWN_SERVICE, UNKNOWN_VERSION, UNSET_ENVIRONMENT, Route
 
@@ -24,7 +23,11 @@ Rows = npt.NDArray[np.integer]
 
 @dataclass(frozen=True, slots=True)
 class ResourceColumns:
-    """What is read from the resources of a batch, one row a resource."""
+    """What is read from the resources of a batch, one row a resource.
+
+    Attributes:
+        too_long: whether a text that would be kept is longer than what is kept.
+    """
 
     environment: pa.StringArray
     service_name: pa.StringArray
@@ -34,9 +37,9 @@ class ResourceColumns:
     too_long: npt.NDArray[np.bool_]
 
     @staticmethod
-    def read(records: Records, owner_attribute: str, owner_key: bytes) -> ResourceColumns:
+    def read(resources: Attributes, owner_attribute: str, owner_key: bytes) -> ResourceColumns:
         """Read the resources; `deployment.environment.name` comes before its older name."""
-        found = records.resources.locate(
+        found = resources.locate(
             (
                 "deployment.environment.name",
                 "deployment.environment",
@@ -44,10 +47,10 @@ class ResourceColumns:
                 "service.version",
                 "session.id",
                 owner_attribute,
-            )
+            ),
+            LONGEST_TEXT,
         )
-        marked = records.resources.longer_than(LONGEST_TEXT)
-        too_long = np.logical_or.reduce([column.is_one_of(marked) for column in found.values()])
+        too_long = np.logical_or.reduce([found.is_shortened(key) for key in found if key != owner_attribute])
         environment = pc.coalesce(
             trimmed(found["deployment.environment.name"].text),
             trimmed(found["deployment.environment"].text),
@@ -61,38 +64,6 @@ class ResourceColumns:
             session_id=not_empty(found["session.id"].text),
             too_long=too_long,
         )
-
-
-def shared_columns(
-    records: Records,
-    rows: Rows,
-    resources: ResourceColumns,
-    times: EventTimes,
-    arrival: npt.NDArray[np.int64],
-) -> dict[str, pa.Array]:
-    """The columns that every event has, for the records `rows`.
-
-    Args:
-        times: of these rows.
-        arrival: nanoseconds since 1970, of each request.
-    """
-    resource = arrow(records.resource[rows])
-    request = records.request[rows]
-    taken = arrow(rows.astype(np.int32))
-    return {
-        "request": arrow(request),
-        "time": _microseconds(times.unix_nano),
-        "time_unix_nano": arrow(times.unix_nano),
-        "time_source": times.source,
-        "day": arrow((times.unix_nano // NANOS_PER_DAY).astype(np.int32)).view(pa.date32()),
-        "received_at": _microseconds(arrival[request]),
-        "environment": resources.environment.take(resource),
-        "service_name": resources.service_name.take(resource),
-        "service_version": resources.service_version.take(resource),
-        "owner": resources.owner.take(resource),
-        "trace_id": _hex_id(records.trace_id.take(taken), 16),
-        "span_id": _hex_id(records.span_id.take(taken), 8),
-    }
 
 
 def one_of(text: pa.StringArray, allowed: Iterable[str], otherwise: str) -> pa.StringArray:
@@ -115,6 +86,22 @@ def is_wrongly_typed(column: AttributeColumn) -> npt.NDArray[np.bool_]:
     return column.present & booleans(column.text.is_null())
 
 
+def flags(column: AttributeColumn) -> pa.BooleanArray:
+    """The boolean values, also where they are sent as the words true and false; null for anything else."""
+    said = pc.if_else(
+        pc.equal(column.text, constant("true")),
+        constant(True),
+        pc.if_else(pc.equal(column.text, constant("false")), constant(False), NO_FLAG),
+    )
+    return pc.coalesce(column.flag, said)
+
+
+def integers(column: AttributeColumn) -> pa.Int64Array:
+    """The int values, also where they are sent as text; null for anything else."""
+    digits = pc.match_substring_regex(column.text, r"^[0-9]{1,18}$")
+    return pc.coalesce(column.integer, pc.if_else(digits, column.text, NO_TEXT).cast(pa.int64()))
+
+
 def routes(prompt_id: pa.StringArray) -> pa.StringArray:
     """The route that each prompt id tells of; prompts repeat, so each is matched once."""
     prompts = prompt_id.dictionary_encode()
@@ -124,14 +111,12 @@ def routes(prompt_id: pa.StringArray) -> pa.StringArray:
     return pc.fill_null(route.take(prompts.indices), constant(Route.UNKNOWN.value))
 
 
-def _microseconds(unix_nano: npt.NDArray[np.int64]) -> pa.Array:
+def microseconds(unix_nano: npt.NDArray[np.int64]) -> pa.Array:
+    """Nanoseconds since 1970 as timestamps."""
     return arrow(unix_nano // 1_000).cast(pa.timestamp("us", tz="UTC"))
 
 
-def _hex_id(ids: pa.BinaryArray, size: int) -> pa.StringArray:
+def hex_id(ids: pa.BinaryArray, size: int) -> pa.StringArray:
     """Trace and span ids in lower-case hex; null where not sent, of a wrong size, or all zero."""
-    valid = pc.and_(
-        pc.equal(pc.binary_length(ids), constant(size)), pc.not_equal(ids, constant(b"\x00" * size))
-    )
-    ids = pc.if_else(valid, ids, NO_BYTES)
+    ids = pc.if_else(is_invalid_id(ids, size), NO_BYTES, ids)
     return pl.Series(values=ids, dtype=pl.Binary).bin.encode("hex").to_arrow().cast(pa.string())

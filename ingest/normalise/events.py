@@ -1,82 +1,55 @@
-"""The one normalisation: decoded records in, rows of the event tables out."""
+"""The one normalisation of logs and traces: decoded records in, rows of the event tables out."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.decode.attributes import AttributeColumn
+from ingest.decode.attributes import Located
 from ingest.decode.records import Records
-from ingest.decode.vectors import arrow, booleans, words
+from ingest.decode.vectors import arrow
 from ingest.decode.wire import Signal
-from ingest.normalise import guard_decisions, tool_calls
-from ingest.normalise.columns import (
-    ResourceColumns,
-    Rows,
-    is_wrongly_typed,
-    not_empty,
-    shared_columns,
+from ingest.normalise import (
+    guard_decisions,
+    loops,
+    model_calls,
+    prompt_events,
+    sessions,
+    tool_calls,
+    tool_executions,
 )
-from ingest.normalise.times import EventTimes, parse_timestamps, settle_times
-from sli.profile import PROFILES
-from sli.schemas import GUARD_DECISIONS, TOOL_CALLS
-from sli.vocabulary import LONGEST_TEXT, Rejection, TimeSource
+from ingest.normalise.arrivals import Arrivals
+from ingest.normalise.columns import ResourceColumns, Rows, hex_id, is_wrongly_typed, not_empty
+from ingest.normalise.identity import record_identities
+from ingest.normalise.names import Names
+from ingest.normalise.rejections import Rejections
+from ingest.normalise.rows import EventRows, Events, shared_columns
+from ingest.normalise.table import Chosen, EventTable
+from ingest.normalise.times import EventTimes, arrival_times, parse_timestamps, settle_times
+from sli.schemas import REJECTED
+from sli.vocabulary import LONGEST_TEXT, Rejection
 
-# A log record and the span that bridges it are stamped 1 to 4 ms apart.
-TWIN_NANOS = 10_000_000
+TABLES: tuple[EventTable, ...] = (
+    tool_calls.TABLE,
+    guard_decisions.TABLE,
+    loops.TABLE,
+    prompt_events.TABLE,
+    model_calls.TABLE,
+    tool_executions.TABLE,
+    sessions.TABLE,
+)
 
-_TOOL_CALL_NAMES = tuple(profile.tool_call for profile in PROFILES)
-_GUARD_NAMES = tuple(profile.guard_decision for profile in PROFILES)
-_STAMPED = (TimeSource.RECORD, TimeSource.EVENT_TIMESTAMP)
-_KEYS = tuple(dict.fromkeys((*tool_calls.ATTRIBUTES, *guard_decisions.ATTRIBUTES)))
-
-
-@dataclass(frozen=True, slots=True)
-class EventRows:
-    """Rows of one event table.
-
-    Attributes:
-        table: the table's columns without event_id and commit_number; with `identity`, which makes
-            the event id, and `request`, the position of the request that it came in.
-        stamped: for each row, whether its time is the producer's own. Only then does the range
-            below hold a copy of it that is stored already.
-        earliest, latest: nanoseconds; the range of times in which copies of stamped rows may lie.
-    """
-
-    dataset: str
-    table: pa.Table
-    stamped: npt.NDArray[np.bool_]
-    earliest: int
-    latest: int
-
-    def of_requests(self, numbers: npt.NDArray[np.int32]) -> EventRows:
-        """The same rows, with each request under its number in a larger group."""
-        position = self.table.schema.get_field_index("request")
-        request = arrow(numbers[self.table["request"].to_numpy()])
-        return replace(self, table=self.table.set_column(position, "request", request))
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """What a batch of requests comes to.
-
-    Attributes:
-        rows: rows for the event tables; tables without any are left out.
-        rejected: for each reason, how many records of each request cannot be kept.
-        others: how many records are of no event that is kept.
-    """
-
-    rows: tuple[EventRows, ...]
-    rejected: dict[Rejection, npt.NDArray[np.int64]]
-    others: int
+_KEYS = tuple(dict.fromkeys(("event.name", *(key for table in TABLES for key in table.attributes))))
 
 
 def normalise(
-    records: Records, arrival: npt.NDArray[np.int64], owner_attribute: str, owner_key: bytes
+    records: Records,
+    received: npt.NDArray[np.int64],
+    owner_attribute: str,
+    owner_key: bytes,
+    oldest_unix_nano: int = 0,
 ) -> Events:
     """Turn records into events.
 
@@ -85,134 +58,136 @@ def normalise(
 
     Args:
         records: decoded log records or spans.
-        arrival: nanoseconds since 1970, one a request.
+        received: when each request arrived, nanoseconds since 1970.
         owner_attribute: the resource attribute that names the owner.
         owner_key: the key of the owners' hashes.
+        oldest_unix_nano: events before it were removed, and are refused.
     """
-    rejected = {reason: np.zeros(records.requests, dtype=np.int64) for reason in Rejection}
-    found = records.attributes.locate(("event.name", *_KEYS))
-    names = records.name
+    found = records.attributes.locate(_KEYS, LONGEST_TEXT)
+    sent_names = records.name
     if records.signal is Signal.LOGS:
-        names = pc.coalesce(not_empty(names), found["event.name"].text)
-    resources = ResourceColumns.read(records, owner_attribute, owner_key)
+        sent_names = pc.coalesce(not_empty(sent_names), found["event.name"].text)
+    names = Names.read(sent_names, records.signal)
+    resources = ResourceColumns.read(records.envelope.resources, owner_attribute, owner_key)
+    arrivals = Arrivals.count(records.signal, records.envelope, names.code, names.name, resources)
+    rejections = Rejections(arrivals)
 
-    calls = _matching(names, _TOOL_CALL_NAMES)
-    guards = _matching(names, _GUARD_NAMES)
-    others = len(records) - len(calls) - len(guards)
+    chosen = [
+        (table, _keepable(records, names.of(table.dataset.name), table, found, resources, rejections))
+        for table in TABLES
+    ]
+    chosen = [(table, rows) for table, rows in chosen if len(rows)]
+    taken, times = _timed(records, chosen, found, received, rejections, oldest_unix_nano)
+    shared = _shared(records, _together(taken), resources, times, received, arrivals)
     rows = []
-    if len(calls):
-        chosen = _Chosen.of(
-            records,
-            calls,
-            names,
-            found,
-            arrival,
-            rejected,
-            kept=tool_calls.KEPT_TEXTS,
-            must_be_text=("session.id", "prompt_id", "call_id"),
-            resources=resources,
+    for (table, _), here, part in zip(chosen, taken, _parts(taken), strict=True):
+        if not len(here):
+            continue
+        columns = {name: column[part] for name, column in shared.items()}
+        names_here = sent_names.take(arrow(here))
+        columns |= table.columns(
+            Chosen(records, here, names_here, names.kinds(here), found.at(here), resources)
         )
-        session_id = pc.coalesce(
-            not_empty(chosen.found["session.id"].text),
-            resources.session_id.take(arrow(records.resource[chosen.rows])),
-        )
-        columns = tool_calls.tool_call_columns(records, chosen.rows, chosen.names, chosen.found, session_id)
-        rows.append(_event_rows(TOOL_CALLS.name, chosen, columns, records, resources, arrival))
-    if len(guards):
-        chosen = _Chosen.of(
-            records,
-            guards,
-            names,
-            found,
-            arrival,
-            rejected,
-            kept=guard_decisions.ATTRIBUTES,
-            must_be_text=("prompt_id",),
-            resources=resources,
-        )
-        columns = guard_decisions.guard_decision_columns(records, chosen.rows, chosen.names, chosen.found)
-        rows.append(_event_rows(GUARD_DECISIONS.name, chosen, columns, records, resources, arrival))
-    return Events(tuple(each for each in rows if len(each.table)), rejected, others)
+        rows.append(EventRows.of(table.dataset.name, columns, times.at(part)))
+        np.add.at(arrivals.kept, arrivals.of_record[here], 1)
+    if rejections.rows:
+        rows.append(_rejected(records, sent_names, resources, received, rejections))
+    return Events(tuple(rows), arrivals, rejections.by_request(records.envelope.requests))
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The records of one kind that can be kept."""
-
-    rows: Rows
-    names: pa.StringArray
-    found: dict[str, AttributeColumn]
-    times: EventTimes
-
-    @staticmethod
-    def of(
-        records: Records,
-        rows: Rows,
-        names: pa.StringArray,
-        found: dict[str, AttributeColumn],
-        arrival: npt.NDArray[np.int64],
-        rejected: dict[Rejection, npt.NDArray[np.int64]],
-        kept: tuple[str, ...],
-        must_be_text: tuple[str, ...],
-        resources: ResourceColumns,
-    ) -> _Chosen:
-        """Choose, and count in `rejected` the records that cannot be kept."""
-        marked = records.attributes.longer_than(LONGEST_TEXT)
-        too_long = resources.too_long[records.resource[rows]]
-        for key in kept:
-            too_long |= found[key].at(rows).is_one_of(marked)
-        if too_long.any():
-            _count(rejected[Rejection.TOO_LONG], records.request[rows[too_long]])
-            rows = rows[~too_long]
-        wrong = np.logical_or.reduce([is_wrongly_typed(found[key].at(rows)) for key in must_be_text])
-        if wrong.any():
-            _count(rejected[Rejection.WRONG_TYPE], records.request[rows[wrong]])
-            rows = rows[~wrong]
-        times = _times(records, rows, found, arrival)
-        if times.impossible.any():
-            _count(rejected[Rejection.IMPOSSIBLE_TIME], records.request[rows[times.impossible]])
-            rows = rows[~times.impossible]
-            times = _times(records, rows, found, arrival)
-        here = {key: column.at(rows) for key, column in found.items()}
-        return _Chosen(rows, names.take(arrow(rows)), here, times)
-
-
-def _times(
-    records: Records, rows: Rows, found: dict[str, AttributeColumn], arrival: npt.NDArray[np.int64]
-) -> EventTimes:
-    observed = records.other_time[rows]
-    if records.signal is Signal.TRACES:
-        observed = np.zeros(len(rows), dtype=np.uint64)
-    return settle_times(
-        records.time[rows],
-        parse_timestamps(found["event.timestamp"].at(rows).text),
-        observed,
-        arrival[records.request[rows]],
-    )
-
-
-def _event_rows(
-    dataset: str,
-    chosen: _Chosen,
-    columns: dict[str, pa.Array],
+def _keepable(
     records: Records,
+    rows: Rows,
+    table: EventTable,
+    found: Located,
     resources: ResourceColumns,
-    arrival: npt.NDArray[np.int64],
-) -> EventRows:
-    shared = shared_columns(records, chosen.rows, resources, chosen.times, arrival)
-    is_stamped = booleans(pc.is_in(chosen.times.source, value_set=words(_STAMPED)))
-    return EventRows(
-        dataset=dataset,
-        table=pa.table(shared | columns),
-        stamped=is_stamped,
-        earliest=int(chosen.times.earliest[is_stamped].min(initial=np.iinfo(np.int64).max)) - TWIN_NANOS,
-        latest=int(chosen.times.latest[is_stamped].max(initial=0)) + TWIN_NANOS,
+    rejections: Rejections,
+) -> Rows:
+    """The records of a table whose texts can be kept; the others are refused."""
+    if not len(rows):
+        return rows
+    too_long = resources.too_long[records.envelope.resource[rows]]
+    for key in table.ids:
+        too_long |= found.at(rows).is_shortened(key)
+    rows = rejections.refuse(Rejection.TOO_LONG, rows, too_long)
+    wrong = np.logical_or.reduce([is_wrongly_typed(found.at(rows)[key]) for key in table.ids])
+    return rejections.refuse(Rejection.WRONG_TYPE, rows, wrong)
+
+
+def _timed(
+    records: Records,
+    chosen: list[tuple[EventTable, Rows]],
+    found: Located,
+    received: npt.NDArray[np.int64],
+    rejections: Rejections,
+    oldest_unix_nano: int,
+) -> tuple[list[Rows], EventTimes]:
+    """The records of each table that have a possible time and are not too old, and the times of all."""
+    every = _together([rows for _, rows in chosen])
+    observed = records.other_time[every]
+    if records.signal is Signal.TRACES:
+        observed = np.zeros(len(every), dtype=np.uint64)
+    times = settle_times(
+        records.time[every],
+        parse_timestamps(found.at(every)["event.timestamp"].text),
+        observed,
+        received[records.envelope.request[every]],
     )
+    taken = [rows for _, rows in chosen]
+    too_old = ~times.impossible & (times.unix_nano < oldest_unix_nano)
+    for reason, bad in (
+        (Rejection.TOO_OLD, too_old),
+        (Rejection.IMPOSSIBLE_TIME, times.impossible[~too_old]),
+    ):
+        if bad.any():
+            parts = zip(taken, _parts(taken), strict=True)
+            taken = [rejections.refuse(reason, rows, bad[part]) for rows, part in parts]
+            times = times.at(~bad)
+    return taken, times
 
 
-def _matching(names: pa.StringArray, wanted: tuple[str, ...]) -> Rows:
-    return np.flatnonzero(booleans(pc.is_in(names, value_set=words(wanted))))
+def _together(tables: list[Rows]) -> Rows:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *tables])
 
 
-def _count(counts: npt.NDArray[np.int64], requests: npt.NDArray[np.integer]) -> None:
-    counts += np.bincount(requests, minlength=len(counts))
+def _parts(tables: list[Rows]) -> list[slice]:
+    """Where each table's rows stand among those of all, table after table."""
+    ends = np.cumsum([len(rows) for rows in tables], dtype=np.int64)
+    return [slice(end - len(rows), end) for rows, end in zip(tables, ends, strict=True)]
+
+
+def _shared(
+    records: Records,
+    rows: Rows,
+    resources: ResourceColumns,
+    times: EventTimes,
+    received: npt.NDArray[np.int64],
+    arrivals: Arrivals,
+) -> dict[str, pa.Array]:
+    shared = shared_columns(records.envelope, rows, resources, times, received, arrivals.of_record[rows])
+    place = arrow(rows)
+    return shared | {
+        "trace_id": hex_id(records.trace_id.take(place), 16),
+        "span_id": hex_id(records.span_id.take(place), 8),
+    }
+
+
+def _rejected(
+    records: Records,
+    names: pa.StringArray,
+    resources: ResourceColumns,
+    received: npt.NDArray[np.int64],
+    rejections: Rejections,
+) -> EventRows:
+    """A row of `rejected` for each; its time is that of its arrival, since its own cannot be trusted."""
+    rows = rejections.all_rows()
+    times = arrival_times(received[records.envelope.request[rows]])
+    columns = shared_columns(
+        records.envelope, rows, resources, times, received, rejections.arrivals.of_record[rows]
+    )
+    columns |= rejections.columns()
+    ascending = np.argsort(rows, kind="stable")
+    identities = record_identities(records, rows[ascending], names.take(arrow(rows[ascending])))
+    back = np.empty(len(rows), dtype=np.int64)
+    back[ascending] = np.arange(len(rows))
+    return EventRows.of(REJECTED.name, columns | {"identity": identities.take(arrow(back))}, times)

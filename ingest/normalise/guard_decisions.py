@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ingest.decode.attributes import AttributeColumn
 from ingest.decode.records import Records
-from ingest.decode.vectors import NO_TEXT
 from ingest.normalise.columns import Rows, not_empty
 from ingest.normalise.identity import record_identities
-from sli.prompt import SESSION_SEPARATOR
+from ingest.normalise.table import Chosen, EventTable, sessions_of
+from sli.schemas import GUARD_DECISIONS
 
 TEXTS: tuple[str, ...] = (
     "route",
@@ -39,33 +37,18 @@ MOST_UNLISTED_NAMES = 32
 LONGEST_UNLISTED_NAME = 128
 
 
-def guard_decision_columns(
-    records: Records, rows: Rows, names: pa.StringArray, found: dict[str, AttributeColumn]
-) -> dict[str, pa.Array]:
-    """The columns of `guard_decisions` beside the shared ones, and the identity.
-
-    Args:
-        records: the batch.
-        rows: which of its records are guard decisions, ascending.
-        names: their event names.
-        found: their attributes.
-    """
-    prompt_id = not_empty(found["prompt_id"].text)
+def guard_decision_columns(chosen: Chosen) -> dict[str, pa.Array]:
+    """The columns of `guard_decisions` beside the shared ones, and the identity."""
+    prompt_id = not_empty(chosen.found["prompt_id"].text)
     return {
-        "identity": record_identities(records, rows, names),
+        "identity": record_identities(chosen.records, chosen.rows, chosen.names),
         # The record carries no session, by the producer's design; the prompt id begins with it.
-        "session_id": _sessions(prompt_id),
+        "session_id": sessions_of(prompt_id),
         "prompt_id": prompt_id,
-        **{name: not_empty(found[name].text) for name in TEXTS},
-        "candidate_ordinal": found["candidate_ordinal"].integer,
-        "unlisted_attributes": _unlisted(records, rows),
+        **{name: chosen.text(name) for name in TEXTS},
+        "candidate_ordinal": chosen.found["candidate_ordinal"].integer,
+        "unlisted_attributes": _unlisted(chosen.records, chosen.rows),
     }
-
-
-def _sessions(prompt_id: pa.StringArray) -> pa.StringArray:
-    before = pc.list_element(pc.split_pattern(prompt_id, SESSION_SEPARATOR, max_splits=1), 0)
-    separated = pc.match_substring(prompt_id, SESSION_SEPARATOR)
-    return not_empty(pc.if_else(separated, before, NO_TEXT))
 
 
 def _unlisted(records: Records, rows: Rows) -> pa.ListArray:
@@ -77,3 +60,11 @@ def _unlisted(records: Records, rows: Rows) -> pa.ListArray:
         if len(names[holder]) < MOST_UNLISTED_NAMES:
             names[holder].add(key[:LONGEST_UNLISTED_NAME])
     return pa.array([sorted(some) for some in names], pa.list_(pa.string()))
+
+
+TABLE = EventTable(
+    GUARD_DECISIONS,
+    attributes=ATTRIBUTES,
+    ids=("prompt_id",),
+    columns=guard_decision_columns,
+)

@@ -40,6 +40,17 @@ class EventTimes:
     earliest: Nanos
     latest: Nanos
 
+    def at(self, events: slice | npt.NDArray[np.bool_]) -> EventTimes:
+        """The times of a selection of the events."""
+        source = self.source[events] if isinstance(events, slice) else self.source.filter(arrow(events))
+        return EventTimes(
+            self.unix_nano[events],
+            source,
+            self.impossible[events],
+            self.earliest[events],
+            self.latest[events],
+        )
+
 
 def parse_timestamps(text: pa.StringArray) -> Nanos:
     """ISO 8601 times with a zone, as nanoseconds since 1970; 0 where there is none or it is no time."""
@@ -100,3 +111,9 @@ def settle_times(
         earliest=np.minimum(unix_nano, np.where(stamped, clocks[:2], _BEYOND_THE_COLUMN).min(axis=0)),
         latest=np.maximum(unix_nano, np.where(stamped, clocks[:2], 0).max(axis=0)),
     )
+
+
+def arrival_times(arrival: Nanos) -> EventTimes:
+    """Times of what is dated by its arrival."""
+    nothing = np.zeros(len(arrival), dtype=np.uint64)
+    return settle_times(nothing, np.zeros(len(arrival), dtype=np.int64), nothing, arrival)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.decode.attributes import AttributeColumn
-from ingest.decode.records import Records
+from ingest.decode.attributes import Located
 from ingest.decode.vectors import NO_TEXT, arrow, booleans, constant
-from ingest.normalise.columns import Rows, not_empty, one_of, routes, trimmed
+from ingest.normalise.columns import not_empty, one_of, routes, trimmed
 from ingest.normalise.identity import call_identities, record_identities
+from ingest.normalise.table import Chosen, EventTable
+from sli.schemas import TOOL_CALLS
 from sli.vocabulary import (
     CONTRACT_VIOLATIONS,
-    LONGEST_TEXT,
     TOOL_NOT_REGISTERED,
     UNKNOWN_ERROR_TYPE,
     UNKNOWN_TOOL,
@@ -43,36 +43,17 @@ ATTRIBUTES: tuple[str, ...] = (
 """The only attributes of a tool call that are read one by one. The identity of a call without an id
 covers all of them, as a digest."""
 
-# A tool's name is not among them: one that is too long is no tool's, and stands for an invented one.
-KEPT_TEXTS: tuple[str, ...] = tuple(name for name in ATTRIBUTES if name != "function_name")
-"""The attributes whose text is kept."""
 
-
-def tool_call_columns(
-    records: Records,
-    rows: Rows,
-    names: pa.StringArray,
-    found: dict[str, AttributeColumn],
-    session_id: pa.StringArray,
-) -> dict[str, pa.Array]:
-    """The columns of `tool_calls` beside the shared ones, and the identity.
-
-    Args:
-        records: the batch.
-        rows: which of its records are tool calls, ascending.
-        names: their event names.
-        found: their attributes.
-        session_id: their sessions.
-    """
+def tool_call_columns(chosen: Chosen) -> dict[str, pa.Array]:
+    """The columns of `tool_calls` beside the shared ones, and the identity."""
+    found, session_id = chosen.found, chosen.session_id
     prompt_id = not_empty(found["prompt_id"].text)
     call_id = not_empty(found["call_id"].text)
     status = one_of(found["status"].text, Status, Status.UNKNOWN.value)
     execution_status = one_of(found["execution_status"].text, ExecutionStatus, ExecutionStatus.UNKNOWN.value)
     sent_error_type = pc.coalesce(trimmed(found["error_type"].text), trimmed(found["error.type"].text))
     return {
-        "identity": _identities(
-            records, rows, names, found, session_id, prompt_id, call_id, status, execution_status
-        ),
+        "identity": _identities(chosen, session_id, prompt_id, call_id, status, execution_status),
         "session_id": session_id,
         "route": routes(prompt_id),
         "prompt_id": prompt_id,
@@ -96,16 +77,16 @@ def tool_call_columns(
     }
 
 
-def _function_names(found: dict[str, AttributeColumn]) -> pa.StringArray:
+def _function_names(found: Located) -> pa.StringArray:
     """The tool's name, unless the model invented it: then the text is nobody's name but a leak."""
-    sent = found["function_name"].text
-    known = pc.if_else(pc.is_null(trimmed(sent)), constant(UNKNOWN_TOOL), sent)
+    sent = found["function_name"]
+    known = pc.if_else(pc.is_null(trimmed(sent.text)), constant(UNKNOWN_TOOL), sent.text)
     # Either attribute may say so: where they differ, no invented text slips through.
     invented = pc.or_(*(_says_not_registered(found[name].text) for name in ("error_type", "error.type")))
-    too_long = pc.greater(pc.binary_length(known), constant(LONGEST_TEXT))
-    invented = pc.or_(invented, too_long)
     named = pc.not_equal(known, constant(UNKNOWN_TOOL))
-    return pc.if_else(pc.and_(invented, named), constant(UNREGISTERED_TOOL), known)
+    # A name that was too long to be kept is no tool's.
+    too_long = arrow(found.is_shortened("function_name"))
+    return pc.if_else(pc.or_(pc.and_(invented, named), too_long), constant(UNREGISTERED_TOOL), known)
 
 
 def _says_not_registered(error_type: pa.StringArray) -> pa.BooleanArray:
@@ -123,10 +104,7 @@ def _violations(status: pa.StringArray, execution_status: pa.StringArray) -> pa.
 
 
 def _identities(
-    records: Records,
-    rows: Rows,
-    names: pa.StringArray,
-    found: dict[str, AttributeColumn],
+    chosen: Chosen,
     session_id: pa.StringArray,
     prompt_id: pa.StringArray,
     call_id: pa.StringArray,
@@ -137,13 +115,22 @@ def _identities(
         session_id,
         prompt_id,
         call_id,
-        found["event.timestamp"].text,
-        records.time[rows],
+        chosen.found["event.timestamp"].text,
+        chosen.records.time[chosen.rows],
         status,
         execution_status,
     )
     without_id = booleans(call_id.is_null())
     if not without_id.any():
         return identities
-    whole = record_identities(records, rows[without_id], names.filter(arrow(without_id)))
+    names = chosen.names.filter(arrow(without_id))
+    whole = record_identities(chosen.records, chosen.rows[without_id], names)
     return pc.replace_with_mask(identities, arrow(without_id), whole)
+
+
+TABLE = EventTable(
+    TOOL_CALLS,
+    attributes=ATTRIBUTES,
+    ids=("session.id", "prompt_id", "call_id"),
+    columns=tool_call_columns,
+)

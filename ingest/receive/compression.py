@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from io import BytesIO
+from io import SEEK_CUR, BytesIO
 
 import zstandard
 
@@ -12,6 +12,10 @@ from ingest.exceptions import CorruptCompression, TooLarge, UnsupportedEncoding
 
 # What is inflated at a time; the overshoot over the limit is at most this.
 _STEP_BYTES = 256 * 1024
+# What is handed over of the input at a time: the rest of it is copied whenever a step or a member ends.
+_PIECE_BYTES = 64 * 1024
+# Tools that compress in blocks make a member of each 64 KiB; empty ones cost time and give nothing.
+_MOST_MEMBERS = 10_000
 # zstd frames may ask for a window of any size; this is the largest that the format's own tools give without
 # a special option, and bounds the memory.
 _ZSTD_WINDOW_BYTES = 8 * 1024 * 1024
@@ -30,7 +34,7 @@ def inflate(body: bytes, encoding: str, limit: int) -> bytes:
 
     Raises:
         TooLarge: the content is larger.
-        CorruptCompression: the body is not of this encoding, or cut off.
+        CorruptCompression: the body is not of this encoding, cut off, or of more parts than any tool makes.
         UnsupportedEncoding: the encoding is another, or several.
     """
     name = encoding.strip().lower()
@@ -40,6 +44,9 @@ def inflate(body: bytes, encoding: str, limit: int) -> bytes:
         return body
     if name not in _INFLATERS:
         raise UnsupportedEncoding
+    if not body:
+        # Some clients name the encoding and compress nothing where there is nothing.
+        return b""
     try:
         return _INFLATERS[name](body, limit)
     except (zlib.error, zstandard.ZstdError, EOFError) as error:
@@ -58,32 +65,36 @@ def _deflate(body: bytes, limit: int) -> bytes:
 
 def _zlib(body: bytes, limit: int, wbits: int) -> bytes:
     parts: list[bytes] = []
-    size = 0
-    while True:
+    size = position = 0
+    for _ in range(_MOST_MEMBERS):
         stream = zlib.decompressobj(wbits)
-        rest = body
         while not stream.eof:
-            part = stream.decompress(rest, _STEP_BYTES)
-            rest = stream.unconsumed_tail
+            piece = stream.unconsumed_tail
+            if not piece:
+                piece = body[position : position + _PIECE_BYTES]
+                position += len(piece)
+            part = stream.decompress(piece, _STEP_BYTES)
+            if not part and not piece:
+                raise EOFError
             size += len(part)
             if size > limit:
                 raise TooLarge(limit)
-            if not part and not rest and not stream.eof:
-                raise EOFError
             parts.append(part)
-        # A gzip body may have several members, one after the other (RFC 1952, 2.2).
-        body = stream.unused_data
-        if not body:
+        # A gzip body may have several members, one after the other (RFC 1952, 2.2), and be padded with
+        # zeros behind the last, as gzip itself takes it.
+        position -= len(stream.unused_data)
+        if position == len(body) or (body[position] == 0 and not body[position:].strip(b"\0")):
             return b"".join(parts)
+    raise EOFError
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
+    source = BytesIO(body)
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
-    while body:
+    for _ in range(_MOST_MEMBERS):
         stream = decompressor.decompressobj(write_size=_STEP_BYTES)
-        source = BytesIO(body)
         while not stream.eof:
             piece = source.read(_ZSTD_PIECE_BYTES)
             if not piece:
@@ -93,8 +104,10 @@ def _zstd(body: bytes, limit: int) -> bytes:
             if size > limit:
                 raise TooLarge(limit)
             parts.append(part)
-        body = stream.unused_data + source.read()
-    return b"".join(parts)
+        source.seek(-len(stream.unused_data), SEEK_CUR)
+        if source.tell() == len(body):
+            return b"".join(parts)
+    raise EOFError
 
 
 _INFLATERS: dict[str, Callable[[bytes, int], bytes]] = {

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ingest.decode.wire import Signal
 from ingest.exceptions import (
     IngestError,
+    MethodNotAllowed,
     TooLarge,
+    TooManyConnections,
     TooSlow,
     TryAgain,
+    Unauthenticated,
     UnknownSignal,
     UnsupportedMediaType,
 )
 from ingest.keep.writer import Encoding, Outcome
 from ingest.receive import responses
+from ingest.receive.access import Caller
 from ingest.receive.admission import Room
 from ingest.receive.compression import inflate
+from ingest.receive.connections import CROWDED, HAS_CERTIFICATE, MOST_CONNECTIONS
+from ingest.receive.reading import Pace
 from ingest.receive.receiver import Receiver
 from ingest.receive.statuses import answer_to
 
 _MEDIA_TYPES = {Encoding.PROTOBUF: "application/x-protobuf", Encoding.JSON: "application/json"}
 _ENCODINGS = {name: encoding for encoding, name in _MEDIA_TYPES.items()}
-# A client that says nothing for so long in the middle of a body holds room that others wait for.
-_SILENCE_SECONDS = 5.0
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 _INFLATING_AT_ONCE = 2
 
 
@@ -60,23 +67,39 @@ def http_application(
         return JSONResponse(state, status_code=200 if state["ready"] else 503)
 
     @application.get("/metrics")
-    async def metrics() -> Response:
+    async def metrics(request: Request) -> Response:
+        try:
+            receiver.access.check_reader(request.headers.get("authorization", ""))
+        except Unauthenticated as error:
+            return _failure(error, Encoding.PROTOBUF)
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    @application.post("/{path:path}")
-    async def export(path: str, request: Request) -> Response:
-        encoding = Encoding.PROTOBUF
+    @application.exception_handler(HTTPException)
+    async def other_method(request: Request, error: Exception) -> Response:
+        # Of a method that no page has.
+        refusal = MethodNotAllowed("POST") if _is_export(request.url.path) else UnknownSignal()
+        return _failure(refusal, _answer_encoding(request))
+
+    @application.api_route("/{path:path}", methods=_METHODS)
+    async def export(request: Request) -> Response:
+        encoding = _answer_encoding(request)
         signal: Signal | None = None
         try:
-            signal = _signal(path)
-            encoding = _encoding(request)
+            if request.scope["state"][CROWDED]:
+                raise TooManyConnections(MOST_CONNECTIONS)
+            signal = _signal(request.url.path)
+            if request.method != "POST":
+                raise MethodNotAllowed("POST")
+            receiver.access.check(_caller(request))
+            _check_media_type(request)
             outcome = await _keep(request, signal, encoding, receiver, max_request_bytes, inflating)
-        except IngestError as error:
-            receiver.count_result(signal or "none", "http", type(error).__name__)
-            return _failure(error, encoding)
         except ClientDisconnect:
             receiver.count_result(signal or "none", "http", "ClientDisconnect")
             return Response(status_code=400)
+        except Exception as error:
+            refusal = receiver.refusal(error)
+            receiver.count_result(signal or "none", "http", type(refusal).__name__)
+            return _failure(refusal, encoding)
         return Response(
             responses.success(signal, outcome, encoding),
             media_type=_MEDIA_TYPES[encoding],
@@ -94,17 +117,39 @@ def http_application(
 def _signal(path: str) -> Signal:
     """The signal of a path, whatever stands before `/v1/`."""
     for signal in Signal:
-        if f"/{path}".rstrip("/").endswith(f"/v1/{signal}"):
+        if path.rstrip("/").endswith(f"/v1/{signal}"):
             return signal
     raise UnknownSignal
 
 
-def _encoding(request: Request) -> Encoding:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _is_export(path: str) -> bool:
     try:
-        return _ENCODINGS[media_type]
-    except KeyError:
-        raise UnsupportedMediaType from None
+        _signal(path)
+    except UnknownSignal:
+        return False
+    return True
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _answer_encoding(request: Request) -> Encoding:
+    """The request's own encoding; protobuf where that is none of OTLP's."""
+    return _ENCODINGS.get(_media_type(request), Encoding.PROTOBUF)
+
+
+def _check_media_type(request: Request) -> None:
+    if _media_type(request) not in _ENCODINGS:
+        raise UnsupportedMediaType
+
+
+def _caller(request: Request) -> Caller:
+    return Caller(
+        request.client.host if request.client else "",
+        request.headers.get("authorization", ""),
+        request.scope["state"][HAS_CERTIFICATE],
+    )
 
 
 async def _keep(
@@ -145,15 +190,18 @@ async def _read(request: Request, room: Room, limit: int) -> bytes:
     """The whole body; what was not announced takes its room as it comes."""
     chunks: list[bytes] = []
     size = 0
+    pace = Pace()
     stream = request.stream()
     while True:
+        started = time.monotonic()
         try:
-            async with asyncio.timeout(_SILENCE_SECONDS):
+            async with asyncio.timeout(pace.patience()):
                 chunk = await anext(stream, None)
         except TimeoutError:
-            raise TooSlow(_SILENCE_SECONDS) from None
+            raise pace.missed() from None
         if chunk is None:
             return b"".join(chunks)
+        pace.came(len(chunk), time.monotonic() - started)
         size += len(chunk)
         if size > limit:
             raise TooLarge(limit)
@@ -163,7 +211,16 @@ async def _read(request: Request, room: Room, limit: int) -> bytes:
 
 
 def _failure(error: IngestError, encoding: Encoding) -> Response:
-    headers = {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, TryAgain) else None
+    headers = {}
+    if isinstance(error, TryAgain):
+        headers["Retry-After"] = str(error.retry_after_seconds)
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = error.allowed
+    if isinstance(error, (TooSlow, TooManyConnections)):
+        # What still comes of it would only keep the connection busy.
+        headers["Connection"] = "close"
     return Response(
         responses.failure(error, encoding),
         status_code=answer_to(error).http,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ingest.decode.wire import Signal
-from ingest.exceptions import IngestError, ShuttingDown
+from ingest.exceptions import IngestError, InternalError, ShuttingDown, whereabouts
 from ingest.keep.writer import Encoding, Outcome, Request, Writer
+from ingest.receive.access import Access
 from ingest.receive.admission import Admission, Room
 from sli.vocabulary import REJECTION_MEANING, Rejection
 
@@ -17,9 +19,13 @@ from sli.vocabulary import REJECTION_MEANING, Rejection
 class Receiver:
     """The one way from a transport to the store; counts what passes."""
 
-    def __init__(self, writer: Writer, admission: Admission, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, writer: Writer, admission: Admission, registry: CollectorRegistry, access: Access
+    ) -> None:
         self._writer = writer
         self.admission = admission
+        self.access = access
+        self._log = structlog.get_logger("ingest.receiver")
         labels = ("signal", "transport")
         self._requests = Counter(
             "toolgauge_requests", "Export requests by how they ended", (*labels, "result"), registry=registry
@@ -42,6 +48,8 @@ class Receiver:
         )
         waiting = Gauge("toolgauge_waiting_bytes", "Requests in memory, in bytes", registry=registry)
         waiting.set_function(lambda: admission.taken)
+        limit = Gauge("toolgauge_waiting_bytes_limit", "Beyond it requests wait", registry=registry)
+        limit.set(admission.limit)
 
     async def keep(
         self, signal: Signal, encoding: Encoding, body: bytes, transport: str, room: Room
@@ -81,6 +89,16 @@ class Receiver:
         for reason, number in result.rejected.items():
             self._rejected.labels(signal, reason.value).inc(number)
         return result
+
+    def refusal(self, error: Exception) -> IngestError:
+        """What a request is answered that an error ended: the error, if it is meant for clients.
+
+        Any other is a fault of ours; the log says where it arose.
+        """
+        if isinstance(error, IngestError):
+            return error
+        self._log.error("request_failed", error=whereabouts(error))
+        return InternalError(type(error).__name__)
 
     def count_result(self, signal: str, transport: str, result: str) -> None:
         """Count one request: `ok`, or the name of its error."""

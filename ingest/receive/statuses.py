@@ -34,20 +34,30 @@ class Answer:
 
 _FAILURES_GRPC = "OTLP/gRPC Response, Failures"
 _BAD_DATA = "OTLP/HTTP Response, Failures, Bad Data; " + _FAILURES_GRPC
+_FAILURES = "OTLP/HTTP Response, Failures; " + _FAILURES_GRPC
 _THROTTLING = "OTLP/HTTP Response, OTLP/HTTP Throttling; OTLP/gRPC Throttling"
+_REQUEST = "OTLP/HTTP Request"
 
+_Code = grpc.StatusCode
 ANSWERS: dict[type[exceptions.IngestError], Answer] = {
-    exceptions.MalformedBody: Answer(400, grpc.StatusCode.INVALID_ARGUMENT, _BAD_DATA),
-    exceptions.CorruptCompression: Answer(400, grpc.StatusCode.INVALID_ARGUMENT, _BAD_DATA),
-    exceptions.TooSlow: Answer(408, grpc.StatusCode.DEADLINE_EXCEEDED, "RFC 9110, 15.5.9"),
-    exceptions.UnknownSignal: Answer(404, grpc.StatusCode.UNIMPLEMENTED, "OTLP/HTTP Request"),
+    exceptions.MalformedBody: Answer(400, _Code.INVALID_ARGUMENT, _BAD_DATA),
+    exceptions.CorruptCompression: Answer(400, _Code.INVALID_ARGUMENT, _BAD_DATA),
+    exceptions.EmptyCall: Answer(400, _Code.INVALID_ARGUMENT, _BAD_DATA),
+    exceptions.Unauthenticated: Answer(401, _Code.UNAUTHENTICATED, _FAILURES + "; RFC 6750, 3"),
+    exceptions.UnknownSignal: Answer(404, _Code.UNIMPLEMENTED, _REQUEST),
+    exceptions.MethodNotAllowed: Answer(405, _Code.UNIMPLEMENTED, _REQUEST + "; RFC 9110, 15.5.6"),
     # RESOURCE_EXHAUSTED without RetryInfo is final: the same batch would be as large the next time.
-    exceptions.TooLarge: Answer(413, grpc.StatusCode.RESOURCE_EXHAUSTED, _FAILURES_GRPC),
-    exceptions.UnsupportedMediaType: Answer(415, grpc.StatusCode.INVALID_ARGUMENT, "OTLP/HTTP Request"),
-    exceptions.UnsupportedEncoding: Answer(415, grpc.StatusCode.INVALID_ARGUMENT, "OTLP/HTTP Request"),
-    exceptions.Overloaded: Answer(503, grpc.StatusCode.UNAVAILABLE, _THROTTLING),
-    exceptions.StoreUnavailable: Answer(503, grpc.StatusCode.UNAVAILABLE, _THROTTLING),
-    exceptions.ShuttingDown: Answer(503, grpc.StatusCode.UNAVAILABLE, _THROTTLING),
+    exceptions.TooLarge: Answer(413, _Code.RESOURCE_EXHAUSTED, _FAILURES),
+    exceptions.UnsupportedMediaType: Answer(415, _Code.INVALID_ARGUMENT, _REQUEST),
+    exceptions.UnsupportedEncoding: Answer(415, _Code.INVALID_ARGUMENT, _REQUEST),
+    # Neither 500 nor INTERNAL is in the lists of what may be sent again.
+    exceptions.InternalError: Answer(500, _Code.INTERNAL, _FAILURES),
+    exceptions.TooManyRequests: Answer(429, _Code.UNAVAILABLE, _THROTTLING),
+    exceptions.TooManyConnections: Answer(503, _Code.UNAVAILABLE, _THROTTLING),
+    exceptions.TooSlow: Answer(503, _Code.UNAVAILABLE, _THROTTLING),
+    exceptions.Overloaded: Answer(503, _Code.UNAVAILABLE, _THROTTLING),
+    exceptions.StoreUnavailable: Answer(503, _Code.UNAVAILABLE, _THROTTLING),
+    exceptions.ShuttingDown: Answer(503, _Code.UNAVAILABLE, _THROTTLING),
 }
 
 

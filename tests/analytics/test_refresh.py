@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
-from analytics.exceptions import ManifestUnreadableError, ResultsNotWrittenError, SegmentsMissingError
+from analytics.exceptions import (
+    ManifestUnreadableError,
+    NewerResultsError,
+    ResultsNotWrittenError,
+    SegmentsMissingError,
+)
 from analytics.refresh import refresh
 from analytics.results_file import draft_path, previous_results, results_locked
 from analytics.sli_partials import sli_partials
@@ -307,7 +312,7 @@ def test_results_ahead_of_the_events_are_rebuilt(folder: EventFolder) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        f"UPDATE results_info SET format = {RESULT_FORMAT + 1}",
+        f"UPDATE results_info SET format = {RESULT_FORMAT - 1}",
         "UPDATE results_info SET partial_format = partial_format + 1",
         "ALTER TABLE sli_daily RENAME COLUMN total TO calls",
         "DROP TABLE sli_hourly",
@@ -323,6 +328,19 @@ def test_results_of_another_format_are_rebuilt(folder: EventFolder, change: str)
     assert (outcome.previously_through, outcome.up_to_date, outcome.set_aside) == (0, False, None)
     assert folder.tables() == before
     assert refresh(folder.directory).up_to_date
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_results_of_a_newer_version_are_refused_and_left_alone(folder: EventFolder, rebuild: bool) -> None:
+    folder.publish(folder.call("2026-11-03T10:05"))
+    refresh(folder.directory)
+    with duckdb.connect(folder.directory.results) as results:
+        # Whatever else there is in them.
+        results.execute("CREATE OR REPLACE TABLE results_info AS SELECT 999 AS format")
+    before = folder.directory.results.read_bytes()
+    with pytest.raises(NewerResultsError, match=r"results\.duckdb has format 999, .* use the toolgauge that"):
+        refresh(folder.directory, rebuild=rebuild)
+    assert folder.directory.results.read_bytes() == before
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense" * 1000])

@@ -74,13 +74,17 @@ def test_a_store_of_a_newer_version(tmp_path: Path) -> None:
     import duckdb
 
     from ingest.keep.store import Store
+    from sli.schemas import EVENT_FORMAT
 
     Store(tmp_path / "events.duckdb").close()
     with duckdb.connect(str(tmp_path / "events.duckdb")) as connection:
         connection.execute("UPDATE store_info SET format = 999")
     done = _serve(tmp_path, "--http-port", "0")
     assert done.returncode == 1
-    assert "has format 999, this version knows 1; install the version that wrote it" in _errors(done)[0]
+    assert (
+        f"has format 999, this version knows {EVENT_FORMAT}; install the version that wrote it"
+        in _errors(done)[0]
+    )
 
 
 def test_files_that_hold_no_telemetry_do_not_stop_the_others(

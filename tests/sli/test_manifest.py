@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sli.manifest import Manifest, ManifestError, Segment, segment_path
+from sli.manifest import Manifest, ManifestError, NewerManifestError, Segment, segment_path
 from sli.schemas import EVENT_FORMAT
 
 SEGMENTS = st.builds(
@@ -60,10 +60,20 @@ def test_a_path_says_what_the_segment_holds_and_sorts_by_commit() -> None:
     assert path < segment_path("tool_calls", day, 13, 13) < segment_path("tool_calls", day, 100, 100)
 
 
-def test_another_format_is_refused() -> None:
-    tree = json.loads(TREE) | {"format": EVENT_FORMAT + 1}
-    with pytest.raises(ManifestError, match=rf"format {EVENT_FORMAT + 1}, this version reads {EVENT_FORMAT}"):
-        Manifest.parse(json.dumps(tree))
+def test_a_newer_format_is_refused_and_an_older_one_read() -> None:
+    words = rf"format {EVENT_FORMAT + 1}, this version reads up to {EVENT_FORMAT}"
+    with pytest.raises(NewerManifestError, match=words):
+        Manifest.parse(json.dumps(json.loads(TREE) | {"format": EVENT_FORMAT + 1}))
+    for older in range(1, EVENT_FORMAT):
+        tree = json.loads(TREE) | {"format": older}
+        del tree["crc32"]
+        assert Manifest.parse(json.dumps(tree)) == Manifest("s", 1, ())
+
+
+@pytest.mark.parametrize("found", ["2", 0, None, True, 1.5])
+def test_a_format_that_is_no_number_is_damage(found: object) -> None:
+    with pytest.raises(ManifestError, match="damaged"):
+        Manifest.parse(json.dumps(json.loads(TREE) | {"format": found}))
 
 
 @pytest.mark.parametrize(

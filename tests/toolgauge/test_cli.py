@@ -283,3 +283,31 @@ def test_times_are_understood(text: str | None, expected: datetime | None) -> No
 def test_other_times_are_not(text: str) -> None:
     with pytest.raises(BadTime):
         parse_time("--since", text, NOW)
+
+
+def test_export_says_what_it_wrote(toolgauge: Run, published: EventFolder) -> None:
+    done = toolgauge("export", "out", "--dataset", "tool_calls", "--data-dir", "data", "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (row,) = json.loads(done.stdout)
+    rows = sum(segment.rows for segment in published.segments)
+    assert (row["dataset"], row["rows"]) == ("tool_calls", rows)
+    done = toolgauge("export", "out", "--data-dir", "data")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "give --overwrite to replace it" in done.stderr
+    assert toolgauge("export", "out", "--overwrite", "--data-dir", "data").returncode == 0
+    done = toolgauge("export", "out", "--dataset", "calls")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there are tool_calls, " in done.stderr
+
+
+def test_check_finds_what_is_there_twice(toolgauge: Run, published: EventFolder) -> None:
+    done = toolgauge("check", "--data-dir", "data", "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row["duplicated"] for row in json.loads(done.stdout)] == [0]
+    twice = published.call("2026-11-30T10:00")
+    published.publish(twice)
+    published.publish(twice)
+    done = toolgauge("check", "--data-dir", "data", "--format", "json")
+    assert done.returncode == 1
+    assert [row["duplicated"] for row in json.loads(done.stdout)] == [1]
+    assert "1 of tool_calls" in done.stderr

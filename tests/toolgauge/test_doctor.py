@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from analytics.duplicates import check_duplicates
 from analytics.refresh import refresh
+from ingest.keep.backup import back_up
 from ingest.keep.owner_key import with_digest
+from sli.schemas import EVENT_FORMAT
 from tests.analytics.segments import EventFolder
 from tests.toolgauge.services import service
 from toolgauge.commands.doctor import examine
@@ -209,6 +215,98 @@ def test_files_that_the_service_will_remove_are_well(healthy: EventFolder) -> No
     _with_orphan(healthy)
     with service(healthy.directory, {"ready": True}):
         assert worrying(healthy) == []
+
+
+def test_segments_that_were_merged_are_no_cause_for_worry(healthy: EventFolder) -> None:
+    healthy.publish(healthy.call("2026-11-30T12:00"))
+    before = {path: path.read_bytes() for path in healthy.directory.events.rglob("*.parquet")}
+    healthy.merge(healthy.segments[0].day)
+    refresh(healthy.directory)
+    # As when the service ended while readers might still have had the manifest of before.
+    for path, content in before.items():
+        path.write_bytes(content)
+    assert worrying(healthy) == []
+    _with_orphan(healthy)
+    assert [each[0] for each in worrying(healthy)] == ["leftover files"]
+
+
+def _details(folder: EventFolder, check: str, **flags: Any) -> list[tuple[State, str]]:
+    return [(each.state, each.detail) for each in findings(folder, **flags) if each.check == check]
+
+
+def test_an_old_format_is_named_and_a_newer_one_is_a_problem(healthy: EventFolder) -> None:
+    text = healthy.directory.manifest.read_text()
+    healthy.directory.manifest.write_text(text.replace(f'"format":{EVENT_FORMAT}', '"format":1'))
+    assert _details(healthy, "format") == [
+        (State.OK, f"1; the next start of the service makes it {EVENT_FORMAT}")
+    ]
+    healthy.directory.manifest.write_text(text.replace(f'"format":{EVENT_FORMAT}', '"format":999'))
+    ((state, detail),) = _details(healthy, "manifest")
+    assert state is State.PROBLEM
+    assert "format 999" in detail
+
+
+def test_newer_results_are_a_problem_that_rebuild_does_not_solve(healthy: EventFolder) -> None:
+    with duckdb.connect(healthy.directory.results) as results:
+        results.execute("UPDATE results_info SET format = 999")
+    (finding,) = [each for each in findings(healthy) if each.check == "results"]
+    assert finding.state is State.PROBLEM
+    assert "format 999" in finding.detail
+    assert "install the version that wrote it" in finding.advice
+
+
+def test_days_that_nobody_merges_are_named(healthy: EventFolder) -> None:
+    assert _details(healthy, "compaction") == [(State.OK, "all days that are over are merged")]
+    for hour in (10, 11):
+        healthy.publish(healthy.call(f"2026-11-03T{hour}:00"))
+    ((state, detail),) = _details(healthy, "compaction")
+    assert (state, detail) == (
+        State.WARNING,
+        "1 days are over and still in pieces, the first is 2026-11-03 of tool_calls",
+    )
+
+
+def test_retention_is_named_and_what_is_older_is_a_warning(healthy: EventFolder) -> None:
+    assert _details(healthy, "retention") == [(State.OK, "everything is kept; the oldest day is 2026-11-30")]
+    day = 86_400
+    age = int(time.time()) // day - (date(2026, 11, 30) - date(1970, 1, 1)).days
+    assert _details(healthy, "retention", retention_days=age + 1)[0][0] is State.OK
+    if age > 1:
+        assert _details(healthy, "retention", retention_days=age - 1)[0][0] is State.WARNING
+
+
+def test_the_last_duplicate_check_is_named(healthy: EventFolder) -> None:
+    ((state, detail),) = _details(healthy, "duplicate check")
+    assert (state, detail[:8]) == (State.OK, "none yet")
+    check_duplicates(healthy.directory)
+    ((state, detail),) = _details(healthy, "duplicate check")
+    assert state is State.OK
+    assert detail.endswith("no event twice among 2 rows")
+    _change_runs(healthy, "SET started = started - INTERVAL 3 DAY")
+    assert _details(healthy, "duplicate check")[0][0] is State.WARNING
+    twice = healthy.call("2026-11-30T13:00")
+    healthy.publish(twice, twice)
+    check_duplicates(healthy.directory)
+    ((state, detail),) = _details(healthy, "duplicate check")
+    assert state is State.PROBLEM
+    assert "1 of tool_calls" in detail
+
+
+def _change_runs(folder: EventFolder, change: str) -> None:
+    with duckdb.connect(folder.directory.results) as results:
+        results.execute(f"UPDATE runs {change} WHERE job = 'duplicate_check'")
+
+
+def test_the_last_backup_is_named(healthy: EventFolder, tmp_path: Path) -> None:
+    assert _details(healthy, "backup")[0][0] is State.OK
+    back_up(healthy.directory, tmp_path / "there", datetime.now(UTC))
+    ((state, detail),) = _details(healthy, "backup")
+    assert state is State.OK
+    assert detail.endswith(f" to {tmp_path / 'there'}, through commit 1")
+    back_up(healthy.directory, tmp_path / "there", datetime.now(UTC) - timedelta(days=8))
+    assert _details(healthy, "backup")[0][0] is State.WARNING
+    healthy.directory.last_backup.write_text("[]")
+    assert _details(healthy, "backup")[0][0] is State.WARNING
 
 
 def test_nothing_is_changed(healthy: EventFolder) -> None:

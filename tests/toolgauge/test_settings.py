@@ -107,15 +107,33 @@ def test_a_value_that_cannot_be_is_named_with_its_origin(tmp_path: Path, name: s
     assert raised.value.exit_status == 2
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.com", "", "127.0.0.1:80"])
-def test_only_loopback_is_listened_on(host: str) -> None:
-    with pytest.raises(BadSetting, match="loopback"):
+@pytest.mark.parametrize("host", ["example.com", "", "127.0.0.1:80", "[::1]"])
+def test_only_addresses_are_listened_on(host: str) -> None:
+    with pytest.raises(BadSetting, match="no IP address"):
         load_settings({"host": host})
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_every_loopback_address_is_fine(host: str) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "0.0.0.0", "::", "10.0.0.1"])
+def test_every_address_can_be_set(host: str) -> None:
     assert load_settings({"host": host}).settings.host == host
+
+
+def test_secrets_are_handed_on_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "a-secret-that-nobody-sees"
+    monkeypatch.setenv("TOOLGAUGE_INGEST_TOKEN", secret)
+    loaded = load_settings()
+    assert loaded.shown("ingest_token") == "hidden"
+    assert secret not in repr(loaded)
+    assert loaded.settings.environment()["TOOLGAUGE_INGEST_TOKEN"] == secret
+
+
+def test_files_that_are_not_named_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLGAUGE_TLS_KEY", "~/key.pem")
+    loaded = load_settings()
+    assert loaded.settings.tls_key == Path("~/key.pem").expanduser()
+    assert loaded.settings.tls_certificate is None
+    assert loaded.shown("tls_certificate") == ""
+    assert "TOOLGAUGE_TLS_CERTIFICATE" not in loaded.settings.environment()
 
 
 @pytest.mark.parametrize(

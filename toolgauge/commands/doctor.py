@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,10 @@ def examine(settings: Settings) -> list[Finding]:
     A check that fails itself is a problem as well, and the others go on.
     """
     from sli.data_directory import DataDirectory
-    from toolgauge.doctor import contents, surroundings
+    from toolgauge.doctor import contents, surroundings, upkeep
     from toolgauge.doctor.findings import problem
+
+    now = datetime.now(UTC)
 
     directory = DataDirectory(settings.data_dir)
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
@@ -68,6 +71,11 @@ def examine(settings: Settings) -> list[Finding]:
             "results": partial(contents.results, directory),
             "leftover files": partial(contents.leftovers, directory),
             "events": partial(contents.clocks, directory),
+            "format": partial(upkeep.formats, directory),
+            "compaction": partial(upkeep.compaction, directory, now),
+            "retention": partial(upkeep.retention, directory, settings, now),
+            "duplicate check": partial(upkeep.duplicate_check, directory, now),
+            "backup": partial(upkeep.backup, directory, now),
         }
     findings: list[Finding] = []
     for name, check in checks.items():

@@ -27,9 +27,9 @@ class Half(StrEnum):
 _BANNER = """\
 Toolgauge is ready. Data in {data_dir}
   OTLP/gRPC  {grpc}
-  OTLP/HTTP  http://{http}/v1/logs  (also /v1/traces, /v1/metrics; health at /healthz, /readyz, /metrics)
+  OTLP/HTTP  {scheme}://{http}/v1/logs  (also /v1/traces, /v1/metrics; health at /healthz, /readyz, /metrics)
 Point qwen-code at it:
-  QWEN_TELEMETRY_ENABLED=true QWEN_TELEMETRY_OTLP_ENDPOINT=http://{grpc} \\
+  QWEN_TELEMETRY_ENABLED=true QWEN_TELEMETRY_OTLP_ENDPOINT={scheme}://{grpc} \\
   OTEL_RESOURCE_ATTRIBUTES=deployment.environment=internal,owner.id=$USER qwen
 Read it:  {program} sli --data-dir {data_dir}
 Stop it:  Ctrl-C"""
@@ -40,7 +40,9 @@ def serve(
     only: Annotated[Half | None, typer.Option(help="Run one half of the service in this process.")] = None,
     data_dir: DataDir = None,
     config: Config = None,
-    host: Annotated[str | None, typer.Option(help="Loopback address to listen on.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="IP address to listen on; beyond loopback with a token.")
+    ] = None,
     grpc_port: Annotated[int | None, typer.Option(help="OTLP/gRPC; 0 picks a free port.")] = None,
     http_port: Annotated[int | None, typer.Option(help="OTLP/HTTP; 0 picks a free port.")] = None,
     sql_port: Annotated[int | None, typer.Option(help="Reserved: nothing listens there yet.")] = None,
@@ -89,9 +91,11 @@ def _serve_both(settings: Settings) -> int:
     # As it was called, so that the line can be copied: the program need not be on the path.
     program = sys.argv[0] if sys.argv[0].endswith("toolgauge") else "toolgauge"
 
+    scheme = "https" if settings.tls_certificate else "http"
+
     def say(addresses: dict[str, str]) -> None:
         print(
-            _BANNER.format(program=program, data_dir=directory.root, **addresses),
+            _BANNER.format(program=program, data_dir=directory.root, scheme=scheme, **addresses),
             file=sys.stderr,
             flush=True,
         )
@@ -115,7 +119,7 @@ def _serve_half(half: Half, settings: Settings, supervised: bool) -> None:
     if half is Half.INGEST:
         from ingest.service import run
 
-        run(ingest_configuration(settings), on_ready)
+        run(ingest_configuration(settings), on_ready, supervised)
     else:
         from toolgauge.jobs import run_jobs
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from analytics.results_file import results_format
 from dashboards.sql.exceptions import SqlError
 from dashboards.sql.reader import Reader
 from ingest.keep.journal import damage_of as journal_damage
 from ingest.keep.verification import damage_at_a_glance, damage_of
 from sli.data_directory import DataDirectory
-from sli.manifest import Manifest, ManifestError
+from sli.manifest import Manifest, ManifestError, NewerManifestError
+from sli.schemas import RESULT_FORMAT
 from toolgauge.doctor.findings import Finding, ok, problem, warning
 from toolgauge.freshness import is_locked, read_results_state
 
@@ -28,6 +30,9 @@ def published(directory: DataDirectory) -> Iterator[Finding]:
         manifest = Manifest.parse(directory.manifest.read_text("utf-8"))
     except FileNotFoundError:
         yield ok("manifest", "nothing is published yet")
+        return
+    except NewerManifestError as error:
+        yield problem("manifest", str(error), "install the version that wrote it, or name another --data-dir")
         return
     except (OSError, UnicodeDecodeError, ManifestError) as error:
         yield problem("manifest", str(error), "restart the service, which publishes the events again")
@@ -80,8 +85,11 @@ def journal(directory: DataDirectory) -> Iterator[Finding]:
 
 def leftovers(directory: DataDirectory) -> Iterator[Finding]:
     """Files that nothing reads: of a process that was killed, or set aside because damaged."""
-    unlisted = _unlisted(directory)
-    if not unlisted:
+    merged, unlisted = _unlisted(directory)
+    if merged and not unlisted:
+        # Readers may have held an older manifest when the service ended.
+        yield ok("leftover files", f"{len(merged)} that were merged, the next start removes them")
+    elif not unlisted:
         yield ok("leftover files", "none")
     elif is_locked(directory.ingest_lock):
         # Merged segments stay for a while, for readers that still hold an older manifest.
@@ -114,6 +122,14 @@ def results(directory: DataDirectory) -> Iterator[Finding]:
             yield warning("results", "none are computed yet", "run `toolgauge refresh`")
         else:
             yield ok("results", "nothing to compute yet")
+        return
+    found = results_format(directory)
+    if found is not None and found > RESULT_FORMAT:
+        yield problem(
+            "results",
+            f"{directory.results} has format {found}, this version knows formats up to {RESULT_FORMAT}",
+            "install the version that wrote it, or remove the file and run `toolgauge rebuild`",
+        )
         return
     state = read_results_state(directory)
     if state is None:
@@ -169,16 +185,31 @@ def clocks(directory: DataDirectory) -> Iterator[Finding]:
         yield ok("clock", f"{_written(now)}, later than all events")
 
 
-def _unlisted(directory: DataDirectory) -> list[Path]:
+def _unlisted(directory: DataDirectory) -> tuple[list[Path], list[Path]]:
+    """Segments whose rows a listed one holds, and other files that nothing reads."""
     try:
         manifest = Manifest.parse(directory.manifest.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, ManifestError):
         # Without it, nothing can be said to be unlisted.
-        return []
+        return [], []
     listed = {directory.events / segment.path for segment in manifest.segments}
     found = [path for path in directory.events.rglob("*.parquet") if path not in listed]
     temporary = [*directory.events.rglob("*.tmp"), *directory.results_folder.glob("*.draft")]
-    return sorted(found + temporary)
+    merged = [path for path in found if _is_held(path.relative_to(directory.events), manifest)]
+    return merged, sorted({*found, *temporary} - {*merged})
+
+
+def _is_held(path: Path, manifest: Manifest) -> bool:
+    """Whether a listed segment has all commits of the segment at `path`, of its dataset and day."""
+    first, _, last = path.stem.partition("-")
+    if not (first.isdigit() and last.isdigit()):
+        return False
+    return any(
+        Path(segment.path).parent == path.parent
+        and segment.first_commit <= int(first)
+        and int(last) <= segment.last_commit
+        for segment in manifest.segments
+    )
 
 
 def _written(moment: datetime) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ingest.keep.owner_key import with_digest
 from sli.data_directory import DataDirectory
 from toolgauge.doctor.findings import Finding, ok, problem, warning
-from toolgauge.freshness import get_readiness, is_locked, read_endpoints
+from toolgauge.freshness import get_readiness, is_locked, read_certificate, read_endpoints
 from toolgauge.settings import Settings
 
 # What the files on the disk and the answers depend on, with the releases that this version is tested with.
@@ -142,12 +142,12 @@ def service(directory: DataDirectory, settings: Settings) -> Iterator[Finding]:
                 "endpoints", f"{name} does not answer at {address}", "look into the service's log, restart it"
             )
     if "http" in addresses:
-        yield from _readiness(addresses["http"])
+        yield from _readiness(addresses["http"], read_certificate(directory))
 
 
-def _readiness(address: str) -> Iterator[Finding]:
+def _readiness(address: str, certificate: Path | None) -> Iterator[Finding]:
     try:
-        state = get_readiness(address)
+        state = get_readiness(address, certificate)
     except OSError as error:
         yield problem("readiness", f"no answer ({error})", "look into the service's log, restart it")
         return

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from ingest.decode.json_columns import decode_json
 from ingest.decode.otlp_json import json_to_wire
+from ingest.decode.protobuf import decode_protobuf
 from ingest.decode.wire import Signal
 from ingest.exceptions import MalformedBody
 
@@ -29,7 +31,11 @@ def _call(otlp: Any, record: dict[str, Any]) -> dict[str, Any]:
         {"key": k, "value": {"stringValue": v}} for k, v in otlp.tool_call.items() if k != "duration_ms"
     ]
     whole = {"timeUnixNano": str(otlp.noon), "attributes": attributes + record.pop("attributes", [])} | record
-    (row,) = otlp.rows(json_to_wire(Signal.LOGS, _logs(whole)))
+    body = _logs(whole)
+    (row,) = otlp.rows(json_to_wire(Signal.LOGS, body))
+    assert decode_json(Signal.LOGS, [body]).equals(
+        decode_protobuf(Signal.LOGS, [json_to_wire(Signal.LOGS, body)])
+    )
     return dict(row)
 
 
@@ -102,11 +108,11 @@ def test_a_wrong_field_is_named_and_its_content_is_not(record: Any, where: str) 
     with pytest.raises(
         MalformedBody, match=rf"resourceLogs\[0\]\.scopeLogs\[0\]\.logRecords\[0\]\..*{where}"
     ):
-        json_to_wire(Signal.LOGS, _logs(record))
+        decode_json(Signal.LOGS, [_logs(record)])
 
 
 @pytest.mark.parametrize(
-    "body", [b" ", b"{", b"[]", b"7", b'{"resourceLogs": 3}', b'{"resourceLogs": [null]}', b"\xff"]
+    "body", [b" ", b"null", b"{", b"[]", b"7", b'{"resourceLogs": 3}', b'{"resourceLogs": [null]}', b"\xff"]
 )
 @pytest.mark.parametrize("signal", list(Signal))
 def test_what_is_no_request_is_refused(signal: Signal, body: bytes) -> None:
@@ -114,7 +120,7 @@ def test_what_is_no_request_is_refused(signal: Signal, body: bytes) -> None:
         b"resourceLogs", {"logs": b"resourceLogs", "traces": b"resourceSpans"}.get(signal, b"resourceMetrics")
     )
     with pytest.raises(MalformedBody):
-        json_to_wire(signal, body)
+        decode_json(signal, [body])
 
 
 def test_deep_nesting_is_refused_and_not_recursed_into() -> None:
@@ -122,19 +128,23 @@ def test_deep_nesting_is_refused_and_not_recursed_into() -> None:
     for _ in range(200):
         value = {"arrayValue": {"values": [value]}}
     with pytest.raises(MalformedBody, match="nested at most 32 deep"):
-        json_to_wire(Signal.LOGS, _logs({"attributes": [{"key": "a", "value": value}]}))
+        decode_json(Signal.LOGS, [_logs({"attributes": [{"key": "a", "value": value}]})])
 
 
 def test_a_bomb_of_small_objects_is_refused_before_it_is_parsed() -> None:
     from ingest.exceptions import TooLarge
 
-    with pytest.raises(TooLarge, match="larger than 2000000 JSON objects"):
-        json_to_wire(Signal.LOGS, b'{"resourceLogs":[' + b"{}," * 2_000_000 + b"{}]}")
+    for value in (b"{}", b"[]"):
+        with pytest.raises(TooLarge, match="larger than 2000000 JSON objects"):
+            decode_json(Signal.LOGS, [b'{"resourceLogs":[' + (value + b",") * 2_000_000 + value + b"]}"])
+    with pytest.raises(TooLarge):
+        decode_json(Signal.LOGS, [b'{"resourceLogs":[' + b"1," * 8_000_001 + b"1]}"])
 
 
 @pytest.mark.parametrize("signal", list(Signal))
 def test_an_empty_request_is_a_request(signal: Signal) -> None:
     assert json_to_wire(signal, b"{}") == json_to_wire(signal, b"") == b""
+    assert decode_json(signal, [b"{}", b""]).equals(decode_protobuf(signal, [b"", b""]))
 
 
 _values = st.recursive(
@@ -162,7 +172,9 @@ def test_a_record_has_one_identity_in_both_encodings(otlp: Any, attributes: dict
         for by_scope in by_resource["scopeLogs"]:
             for record in by_scope["logRecords"]:
                 record["traceId"] = (b"t" * 16).hex()
-    assert otlp.rows(json_to_wire(Signal.LOGS, json.dumps(tree).encode())) == [expected]
+    as_json = json.dumps(tree).encode()
+    assert otlp.rows(json_to_wire(Signal.LOGS, as_json)) == [expected]
+    assert decode_json(Signal.LOGS, [as_json]).equals(decode_protobuf(Signal.LOGS, [body]))
 
 
 def test_every_body_of_the_real_producer_reads_as_protobuf_reads_it(otlp: Any, fixtures: Path) -> None:

@@ -71,8 +71,7 @@ def test_what_a_killed_publication_left_is_removed_and_written_again_the_same(
     directory.manifest.unlink()
     (path.parent / "000000000009-000000000009.tmp").write_bytes(b"half")
     publisher = Publisher(keeper.store, directory)
-    assert not path.exists()
-    assert list(path.parent.iterdir()) == []
+    assert not path.parent.exists()
     assert publisher.publish() == 10
     assert path.read_bytes() == before
 
@@ -116,7 +115,7 @@ def test_a_segment_that_goes_bad_later_is_found_in_the_next_round(
     assert [file.read_bytes() for file in path.parent.glob("*.damaged-*")] == [flipped]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format":999}', '{"format":1,"store":"x"', "\x00"])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format":"2"}', '{"format":1,"store":"x"', "\x00"])
 def test_a_damaged_manifest_is_set_aside_and_all_is_published_again(
     otlp: Any, keeper: Any, directory: DataDirectory, text: str
 ) -> None:

@@ -108,5 +108,11 @@ def test_a_bridged_span_is_a_call_and_other_spans_are_not(otlp: Any) -> None:
 
 def test_records_of_many_requests_keep_their_request(otlp: Any) -> None:
     bodies = [otlp.logs(otlp.log(otlp.tool_call | {"call_id": f"c{n}"})) for n in range(3)]
-    rows = otlp.rows(bodies[0], b"", bodies[1], otlp.logs(otlp.log({"event.name": "x"})), bodies[2])
-    assert [(row["request"], row["call_id"]) for row in rows] == [(0, "c0"), (2, "c1"), (4, "c2")]
+    events = otlp.normalised(bodies[0], b"", bodies[1], otlp.logs(otlp.log({"event.name": "x"})), bodies[2])
+    (rows,) = events.rows
+    requests = events.arrivals.request[rows.table["arrival"].to_numpy()]
+    assert list(zip(requests, rows.table["call_id"].to_pylist(), strict=True)) == [
+        (0, "c0"),
+        (2, "c1"),
+        (4, "c2"),
+    ]

@@ -78,7 +78,7 @@ def test_impossible_times_are_counted_by_request_and_reject_nobody_else(otlp: An
     good = otlp.log(otlp.tool_call)
     events = otlp.normalised(otlp.logs(good), otlp.logs(bad, good, bad))
     assert events.rejected["impossible_time"].tolist() == [0, 2]
-    assert [len(rows.table) for rows in events.rows] == [2]
+    assert {rows.dataset: len(rows.table) for rows in events.rows} == {"tool_calls": 2, "rejected": 2}
 
 
 @given(

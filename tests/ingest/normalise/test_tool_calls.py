@@ -24,7 +24,7 @@ def test_a_plain_call_becomes_exactly_these_columns(otlp: Any) -> None:
     identity = row.pop("identity")
     assert b"alice" not in identity
     assert {name: value for name, value in row.items() if name not in ("time", "day", "received_at")} == {
-        "request": 0,
+        "arrival": 0,
         "time_unix_nano": 1_796_040_000_000_000_000,
         "time_source": "record",
         "environment": "internal",
@@ -248,25 +248,46 @@ def test_a_wrongly_typed_id_rejects_its_record_and_no_other(otlp: Any, key: str,
     assert {reason.value: counts.tolist() for reason, counts in events.rejected.items()} == {
         "impossible_time": [0],
         "wrong_type": [1],
+        "wrong_shape": [0],
         "too_long": [0],
+        "too_old": [0],
     }
     assert [row["call_id"] for row in otlp.rows(body)] == ["good-1", "good-2"]
 
 
-@pytest.mark.parametrize("key", ["session.id", "prompt_id", "call_id", "status", "error_type", "decision"])
-def test_a_kept_text_that_is_too_long_rejects_its_record(otlp: Any, key: str) -> None:
+@pytest.mark.parametrize("key", ["session.id", "prompt_id", "call_id"])
+def test_an_id_that_is_too_long_rejects_its_record(otlp: Any, key: str) -> None:
     good = otlp.log(otlp.tool_call | {"call_id": "good", key: "é" * 2048, "function_args": "x" * 9000})
     bad = otlp.log(otlp.tool_call | {key: "é" * 2048 + "x"})
-    events = otlp.normalised(otlp.logs(good, bad))
-    assert events.rejected["too_long"].tolist() == [1]
-    assert [len(rows.table) for rows in events.rows] == [1]
+    body = otlp.logs(good, bad)
+    assert otlp.normalised(body).rejected["too_long"].tolist() == [1]
+    assert len(otlp.rows(body)) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "kept"), [("status", "unknown"), ("decision", None), ("response_id", None), ("source", None)]
+)
+def test_another_text_that_is_too_long_is_not_kept(otlp: Any, key: str, kept: str | None) -> None:
+    row = otlp.call(**{key: "é" * 2048 + "x"})
+    assert row["call_id"] == "call-1"
+    assert row[key] == kept
+
+
+def test_an_error_type_that_is_too_long_is_unknown(otlp: Any) -> None:
+    assert otlp.call(status="error", error_type="x" * 4097)["error_type"] == "unknown"
 
 
 def test_a_resource_with_a_text_that_is_too_long_rejects_its_records(otlp: Any) -> None:
     bad = otlp.logs(otlp.log(otlp.tool_call), otlp.log(otlp.guard), resource={"service.version": "1" * 4097})
     events = otlp.normalised(otlp.logs(otlp.log(otlp.tool_call)), bad)
     assert events.rejected["too_long"].tolist() == [0, 2]
-    assert [rows.table["request"].to_pylist() for rows in events.rows] == [[0]]
+    assert {rows.dataset: len(rows.table) for rows in events.rows} == {"tool_calls": 1, "rejected": 2}
+
+
+def test_an_owner_that_is_too_long_is_none(otlp: Any) -> None:
+    resource = otlp.resource | {"owner.id": "x" * 4097}
+    (row,) = otlp.rows(otlp.logs(otlp.log(otlp.tool_call), resource=resource))
+    assert row["owner"] is None
 
 
 def test_a_name_that_is_too_long_is_no_tools(otlp: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -65,6 +66,37 @@ def test_damaged_bodies_are_refused(encoding: str, damage: str) -> None:
     broken = {"cut": body[:-6], "flipped": body[:3] + b"\xff\xff\xff" + body[6:], "other": b"{}"}[damage]
     with pytest.raises(CorruptCompression):
         inflate(broken, encoding, MIB)
+
+
+@given(body=st.binary(max_size=300), zeros=st.integers(0, 70_000))
+def test_gzip_may_be_padded_with_zeros(body: bytes, zeros: int) -> None:
+    """As on tapes; gzip(1) takes it without a word."""
+    assert inflate(gzip.compress(body) * 2 + bytes(zeros), "gzip", 1000) == body * 2
+
+
+def test_zeros_are_padding_only_at_the_end() -> None:
+    with pytest.raises(CorruptCompression):
+        inflate(gzip.compress(b"a") + bytes(9) + gzip.compress(b"b"), "gzip", 1000)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "zstd"])
+def test_nothing_inflates_to_nothing(encoding: str) -> None:
+    assert inflate(b"", encoding, 10) == b""
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_many_parts_cost_no_more_than_their_bytes(encoding: str) -> None:
+    """Were the rest copied at the end of each part, these would copy gigabytes."""
+    parts = COMPRESS[encoding](b"x" * 9)
+    assert inflate(parts * 9_000, encoding, MIB) == b"x" * 81_000
+    with pytest.raises(CorruptCompression):
+        inflate(parts * 11_000, encoding, MIB)
+
+
+def test_a_body_that_does_not_compress_comes_back() -> None:
+    body = random.Random(1).randbytes(3 * MIB)
+    for encoding, compress in COMPRESS.items():
+        assert inflate(compress(body), encoding, 3 * MIB) == body
 
 
 @pytest.mark.parametrize("encoding", ["br", "gzip, gzip", "x-gzip2"])

@@ -15,8 +15,13 @@ import pytest
 import zstandard
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 
 MIB = 1024 * 1024
 
@@ -93,6 +98,93 @@ def test_any_prefix(service: Any, body: bytes, path: str) -> None:
     assert _stored(service.post("logs", body, path=path)) == 1
 
 
+@pytest.mark.parametrize("path", ["/v1/logs", "/v1/traces", "/otlp/v1/metrics"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "PROPFIND"])
+def test_other_methods_are_405(service: Any, path: str, method: str) -> None:
+    response = service.http.request(method, path, headers={"content-type": "application/json"})
+    assert response.status_code == 405
+    assert response.headers["allow"] == "POST"
+    if method != "HEAD":
+        assert response.json() == {"code": 12, "message": "this path takes POST only"}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PROPFIND"])
+def test_other_paths_are_404_in_the_requests_encoding(service: Any, method: str) -> None:
+    in_json = service.http.request(method, "/nowhere", headers={"content-type": "application/json"})
+    assert (in_json.status_code, in_json.json()["code"]) == (404, 12)
+    in_protobuf = service.http.request(method, "/nowhere")
+    assert in_protobuf.status_code == 404
+    assert "/v1/logs" in Status.FromString(in_protobuf.content).message
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
+def test_an_empty_body_of_any_encoding_is_an_empty_request(service: Any, encoding: str) -> None:
+    assert service.post("logs", b"", content_encoding=encoding).status_code == 200
+
+
+def test_gzip_padded_with_zeros_is_taken(service: Any, body: bytes) -> None:
+    assert _stored(service.post("logs", gzip.compress(body) + bytes(512), content_encoding="gzip")) == 1
+
+
+def _talk(service: Any, *parts: bytes) -> bytes:
+    """Send parts over a connection of its own, each after something was answered; all that was answered."""
+    host, port = service.endpoints["http"].split(":")
+    answer = b""
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        for number, part in enumerate(parts):
+            if number:
+                answer += connection.recv(4096)
+            connection.sendall(part)
+        while received := connection.recv(4096):
+            answer += received
+    return answer
+
+
+def test_http_1_0_and_expect_and_chunks(service: Any, body: bytes) -> None:
+    head = b"Host: x\r\nContent-Type: application/x-protobuf\r\n"
+    length = b"Content-Length: %d\r\n" % len(body)
+    old = _talk(service, b"POST /v1/logs HTTP/1.0\r\n" + head + length + b"\r\n" + body)
+    assert b" 200 OK\r\n" in old
+    assert b"toolgauge-stored: 1" in old
+    head += b"Connection: close\r\n"
+    asked = b"POST /v1/logs HTTP/1.1\r\n" + head + length + b"Expect: 100-continue\r\n\r\n"
+    expected = _talk(service, asked, body)
+    assert expected.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    chunked = _talk(
+        service, b"POST /v1/logs HTTP/1.1\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    )
+    assert b"toolgauge-duplicates: 1" in chunked
+
+
+@given(noise=st.binary(max_size=400), port=st.sampled_from(["http", "grpc"]))
+@hypothesis_settings(max_examples=60, suppress_health_check=list(HealthCheck))
+def test_no_noise_ends_the_process(service: Any, noise: bytes, port: str) -> None:
+    host, number = service.endpoints[port].split(":")
+    prefix = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" if port == "grpc" else b"POST /v1/logs HTTP/1.1\r\n"
+    for sent in (noise, prefix + noise):
+        with socket.create_connection((host, int(number)), timeout=5) as connection:
+            connection.sendall(sent)
+    assert service.http.get("/healthz").status_code == 200
+    assert service.process.poll() is None
+
+
+def test_the_grpc_health_service(service: Any) -> None:
+    with grpc.insecure_channel(service.endpoints["grpc"]) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for name in ("", "opentelemetry.proto.collector.logs.v1.LogsService"):
+            answer = stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=30)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.Check(health_pb2.HealthCheckRequest(service="nobody"), timeout=30)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        # There is no reflection: what is served is public, and what is not asked for need not be there.
+        reflect: Any = channel.stream_unary("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        with pytest.raises(grpc.RpcError) as caught:
+            reflect(iter([b""]), timeout=30)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
 @pytest.mark.parametrize("path", ["/", "/v1/", "/v1/log", "/v2/logs", "/v1/logs/x", "/xv1/logs"])
 def test_other_paths_are_404(service: Any, body: bytes, path: str) -> None:
     response = service.post("logs", body, path=path)
@@ -124,7 +216,10 @@ def test_malformed_requests_are_refused_on_both_transports(service: Any, signal:
 def test_metrics_and_traces_are_accepted(service: Any, otlp: Any) -> None:
     metrics = ExportMetricsServiceRequest()
     by_scope = metrics.resource_metrics.add().scope_metrics.add()
-    by_scope.metrics.add(name="qwen-code.tool.call.count").sum.data_points.add(as_int=3)
+    counter = by_scope.metrics.add(name="qwen-code.tool.call.count").sum
+    counter.aggregation_temporality = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+    counter.is_monotonic = True
+    counter.data_points.add(as_int=3)
     assert service.post("metrics", metrics.SerializeToString()).content == b""
     spans = otlp.spans(otlp.span(otlp.tool_call | {"call_id": "as-a-span"}))
     assert _stored(service.post("traces", spans)) == 1
@@ -188,7 +283,9 @@ def test_a_client_that_falls_silent_is_refused_and_gives_its_room_back(service: 
             received = connection.recv(4096)
             assert received, answer
             answer += received
-    assert answer.startswith(b"HTTP/1.1 408")
+    # Not 408, which would be final to an OTLP exporter.
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert b"retry-after: 5" in answer
     assert b"nothing of the body came for 5 seconds" in answer
     assert _stored(service.post("logs", body)) == 1
     assert "toolgauge_waiting_bytes 0.0" in service.http.get("/metrics").text
@@ -228,6 +325,16 @@ def test_pages_for_the_watcher(service: Any, body: bytes) -> None:
     metrics = service.http.get("/metrics").text
     assert 'toolgauge_requests_total{result="ok",signal="logs",transport="http"}' in metrics
     assert 'toolgauge_events_stored_total{signal="logs",transport="http"}' in metrics
+    for name in (
+        "toolgauge_waiting_bytes_limit 1.34217728e+08",
+        "toolgauge_request_seconds_bucket",
+        "toolgauge_group_requests_bucket",
+        "toolgauge_published",
+        "process_resident_memory_bytes",
+    ):
+        assert name in metrics
+    # What telemetry says is in no label.
+    assert "read_file" not in metrics
 
 
 def test_a_store_in_trouble_is_503_and_unavailable_for_the_whole_request(
@@ -261,6 +368,9 @@ def test_a_store_in_trouble_is_503_and_unavailable_for_the_whole_request(
         assert info is not None
         assert info.retry_delay.seconds == 5
         assert service.http.get("/readyz").status_code == 503
+        with grpc.insecure_channel(service.endpoints["grpc"]) as channel:
+            watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
+            assert any(each.status == health_pb2.HealthCheckResponse.NOT_SERVING for each in watched)
         service.kill()
         assert _calls_in(small / "data" / "events.duckdb", tmp_path) == sorted(answered)
     finally:
@@ -315,7 +425,8 @@ def test_every_error_has_a_row_in_the_table() -> None:
         return {kind} if not below else set().union(*map(leaves, below))
 
     asked = leaves(exceptions.BadRequest) | leaves(exceptions.TryAgain)
-    assert set(ANSWERS) == asked
+    assert set(ANSWERS) == asked | {exceptions.InternalError}
+    assert all(answer.section for answer in ANSWERS.values())
     for kind, answer in ANSWERS.items():
         again = issubclass(kind, exceptions.TryAgain)
         assert (answer.http in (429, 502, 503, 504)) is again
