@@ -30,7 +30,6 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from ingest.decode.protobuf import decode_protobuf
 from ingest.decode.records import Records
 from ingest.decode.wire import Signal
 from ingest.normalise.events import normalise
@@ -153,7 +152,7 @@ class Otlp:
         arrival: int = ARRIVAL,
         owner_attribute: str = "owner.id",
     ) -> Events:
-        records = Records.of(signal, decode_protobuf(signal, list(bodies)))
+        records = Records.of_protobuf(signal, list(bodies))
         arrivals = np.full(len(bodies), arrival, dtype=np.int64)
         return normalise(records, arrivals, owner_attribute, self.owner_key)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,43 @@ from ingest.decode.vectors import NO_NUMBER, NO_TEXT, arrow, booleans, constant,
 from ingest.decode.wire import VALUE_KINDS
 
 Index = npt.NDArray[np.int32]
+
+
+class AttributeColumn(Protocol):
+    """The values of one key, one row a holder."""
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Whether the holder has a value of any kind."""
+
+    @property
+    def text(self) -> pa.StringArray:
+        """The string values; null where there is none, or one of another kind."""
+
+    @property
+    def integer(self) -> pa.Int64Array:
+        """The int values, exact; null where there is none, or one of another kind."""
+
+    @property
+    def flag(self) -> pa.BooleanArray:
+        """The boolean values; null where there is none, or one of another kind."""
+
+    @property
+    def number(self) -> pa.DoubleArray:
+        """Int and double values as doubles; null where there is neither, or no finite one."""
+
+
+class Located(Protocol):
+    """Where the values of some keys stand; a column is made when it is asked for."""
+
+    def __getitem__(self, key: str, /) -> AttributeColumn:
+        """The column of a key."""
+
+    def at(self, holders: npt.NDArray[np.integer]) -> Located:
+        """The same for a selection of the holders."""
+
+    def is_shortened(self, key: str) -> npt.NDArray[np.bool_]:
+        """Whether the holder's value of a key was too long to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +111,7 @@ class Attributes:
             {kind: column.take(taken) for kind, column in self.values.items()},
         )
 
-    def locate(self, keys: tuple[str, ...], longest: int | None = None) -> Located:
+    def locate(self, keys: tuple[str, ...], longest: int | None = None) -> TableColumns:
         """The columns of the values of `keys`, one row a holder.
 
         Args:
@@ -90,9 +128,9 @@ class Attributes:
         positions = {key: order[bounds[number] : bounds[number + 1]] for number, key in enumerate(keys)}
         holders = np.arange(self.rows, dtype=np.int32)
         if longest is None:
-            return Located(self, positions, holders, np.zeros(len(self.key), dtype=np.bool_))
+            return TableColumns(self, positions, holders, np.zeros(len(self.key), dtype=np.bool_))
         too_long = self.longer_than(longest)
-        return Located(self.without(too_long), positions, holders, too_long)
+        return TableColumns(self.without(too_long), positions, holders, too_long)
 
     def longer_than(self, size: int) -> npt.NDArray[np.bool_]:
         """For each attribute, whether it is a string of more than `size` bytes."""
@@ -114,7 +152,7 @@ class Attributes:
 
 
 @dataclass(frozen=True, slots=True)
-class Located(Mapping[str, "AttributeColumn"]):
+class TableColumns(Mapping[str, "TableColumn"]):
     """Where the values of some keys stand; a column is made when it is asked for.
 
     Attributes:
@@ -129,11 +167,11 @@ class Located(Mapping[str, "AttributeColumn"]):
     holders: Index
     shortened: npt.NDArray[np.bool_]
 
-    def __getitem__(self, key: str) -> AttributeColumn:
+    def __getitem__(self, key: str) -> TableColumn:
         positions = self.positions[key]
         where = np.full(self.attributes.rows, -1, dtype=np.int32)
         where[self.attributes.holder[positions]] = positions
-        return AttributeColumn(where[self.holders], self.attributes.values)
+        return TableColumn(where[self.holders], self.attributes.values)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.positions)
@@ -141,7 +179,7 @@ class Located(Mapping[str, "AttributeColumn"]):
     def __len__(self) -> int:
         return len(self.positions)
 
-    def at(self, holders: npt.NDArray[np.integer]) -> Located:
+    def at(self, holders: npt.NDArray[np.integer]) -> TableColumns:
         """The same for a selection of the holders."""
         return replace(self, holders=self.holders[holders])
 
@@ -153,7 +191,7 @@ class Located(Mapping[str, "AttributeColumn"]):
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeColumn:
+class TableColumn:
     """The values of one key, one row a holder.
 
     Attributes:
@@ -164,9 +202,9 @@ class AttributeColumn:
     where: Index
     values: dict[str, pa.Array]
 
-    def at(self, holders: npt.NDArray[np.integer]) -> AttributeColumn:
+    def at(self, holders: npt.NDArray[np.integer]) -> TableColumn:
         """The same for a selection of holders."""
-        return AttributeColumn(self.where[holders], self.values)
+        return TableColumn(self.where[holders], self.values)
 
     def _take(self, kind: str) -> pa.Array:
         return self.values[kind].take(arrow(self.where, valid=self.where >= 0))

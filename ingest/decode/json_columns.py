@@ -30,7 +30,7 @@ from ingest.decode.otlp_json import (
     json_to_wire,
     nested_to_wire,
 )
-from ingest.decode.protobuf import decode_protobuf
+from ingest.decode.protobuf import decode_fields
 from ingest.decode.vectors import booleans
 from ingest.decode.wire import VALUE_KINDS, Signal
 
@@ -114,7 +114,7 @@ def decode_json(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
         bodies: UTF-8 JSON, one or more.
 
     Returns:
-        The columns that `decode_protobuf` gives for the same requests.
+        The columns that `decode_fields` gives for the same requests.
 
     Raises:
         MalformedBody: one of the bodies is no such request. Which one is not said: decode them one
@@ -127,7 +127,7 @@ def decode_json(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
         return _columns(signal, bodies)
     except _UnusualError:
         if len(bodies) == 1:
-            return decode_protobuf(signal, [json_to_wire(signal, bodies[0])])
+            return decode_fields(signal, [json_to_wire(signal, bodies[0])])
     return (
         pa.Table.from_batches([decode_json(signal, [body]) for body in bodies])
         .combine_chunks()
@@ -251,7 +251,7 @@ def _batch(signal: Signal, requests: pa.StructArray) -> pa.RecordBatch:
 
 @lru_cache
 def _schema(signal: Signal) -> pa.Schema:
-    return decode_protobuf(signal, [b""]).schema
+    return decode_fields(signal, [b""]).schema
 
 
 def _struct(fields: dict[str, pa.Array], missing: pa.BooleanArray | None = None) -> pa.StructArray:

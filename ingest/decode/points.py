@@ -52,7 +52,7 @@ class Points:
 
     @staticmethod
     def of(batch: pa.RecordBatch) -> Points:
-        """The points of a decoded batch: what `decode_protobuf` or `decode_json` gave."""
+        """The points of a decoded batch: what `decode_fields` or `decode_json` gave."""
         envelope, metrics = Envelope.open(batch)
         sums = metrics.field("sum")
         by_metric = sums.field("data_points")

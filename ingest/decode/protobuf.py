@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from google.protobuf import message_factory
 from google.protobuf.message import DecodeError
 
-from ingest.decode.wire import Signal, request_descriptor
+from ingest.decode.wire import VALUE_KINDS, Signal, request_descriptor
 from ingest.exceptions import MalformedBody
 
 
-def decode_protobuf(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
-    """Decode export requests of one signal, all at once.
+def decode_raw(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
+    """Decode export requests of logs or traces, all at once, their attributes left as they are on the wire.
 
     Args:
         bodies: serialised requests (protobuf), one or more.
@@ -29,21 +29,69 @@ def decode_protobuf(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
         MalformedBody: one of the bodies is no such request. Which one is not said: decode them one
             by one to know.
     """
-    try:
-        batch: pa.RecordBatch = _decoder(signal).list_to_record_batch(bodies)
-        if any(_is_doubled(members) for members in _one_ofs(signal, batch)):
-            message = message_factory.GetMessageClass(request_descriptor(signal))
-            plain = [message.FromString(body).SerializeToString() for body in bodies]
-            batch = _decoder(signal).list_to_record_batch(plain)
-    except (ValueError, DecodeError) as error:
-        raise MalformedBody(signal, str(error)) from error
+    return _decode(_decoder(signal, raw=True), signal, bodies)
+
+
+def decode_fields(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
+    """Decode export requests of any signal, all at once, every attribute taken apart.
+
+    Raises:
+        MalformedBody: one of the bodies is no such request.
+    """
+    batch = _decode(_decoder(signal), signal, bodies)
+    if holds_doubled_values(signal, batch):
+        batch = _decode(_decoder(signal), signal, [write_anew(signal, body) for body in bodies])
     return batch
 
 
+def decode_attributes(messages: pa.BinaryArray) -> tuple[pa.StringArray, dict[str, pa.Array]]:
+    """Take attributes apart: their keys, and for each kind of value a column."""
+    batch = _key_value_decoder().array_to_record_batch(messages)
+    value = batch.column("value")
+    return batch.column("key"), dict(zip(VALUE_KINDS, value.flatten(), strict=True))
+
+
 @cache
-def _decoder(signal: Signal) -> Any:
-    descriptor = request_descriptor(signal)
+def _decoder(signal: Signal, raw: bool = False) -> Any:
+    descriptor = request_descriptor(signal, raw)
     return ptars.HandlerPool([descriptor.file]).get_for_message(descriptor)
+
+
+@cache
+def _key_value_decoder() -> Any:
+    file = request_descriptor(Signal.LOGS).file
+    return ptars.HandlerPool([file]).get_for_message(file.message_types_by_name["KeyValue"])
+
+
+def write_anew(signal: Signal, body: bytes) -> bytes:
+    """The same request as protobuf's own writer writes it, without fields that are not read.
+
+    Raises:
+        MalformedBody: it is no such request.
+    """
+    try:
+        message = message_factory.GetMessageClass(request_descriptor(signal)).FromString(body)
+    except DecodeError as error:
+        raise MalformedBody(signal, "it is not valid protobuf") from error
+    message.DiscardUnknownFields()
+    plain: bytes = message.SerializeToString()
+    return plain
+
+
+def holds_doubled_values(signal: Signal, batch: pa.RecordBatch) -> bool:
+    """Whether a value of a decoded batch was sent as two kinds, one after the other.
+
+    The later one counts (Protocol Buffers, "Oneof"), but the columns hold both: such requests have to be
+    written anew.
+    """
+    return any(_is_doubled(members) for members in _one_ofs(signal, batch))
+
+
+def _decode(decoder: Any, signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
+    try:
+        return decoder.list_to_record_batch(bodies)
+    except ValueError as error:
+        raise MalformedBody(signal, str(error)) from error
 
 
 def _one_ofs(signal: Signal, batch: pa.RecordBatch) -> Iterator[list[pa.Array]]:
@@ -59,16 +107,13 @@ def _one_ofs(signal: Signal, batch: pa.RecordBatch) -> Iterator[list[pa.Array]]:
     else:
         holders.append(records)
     for holder in holders:
-        value = holder.field("attributes").values.field("value")
-        yield [value.field(place) for place in range(value.type.num_fields)]
+        attributes = holder.field("attributes").values
+        if pa.types.is_struct(attributes.type):
+            value = attributes.field("value")
+            yield [value.field(place) for place in range(value.type.num_fields)]
 
 
 def _is_doubled(members: list[pa.Array]) -> bool:
-    """Whether a value was sent as two kinds, one after the other.
-
-    The later one counts (Protocol Buffers, "Oneof"), but the columns hold both: such bodies are written
-    anew by protobuf's own reader.
-    """
     rows = len(members[0])
     set_members = sum(rows - member.null_count for member in members)
     sent = [member for member in members if member.null_count < rows]

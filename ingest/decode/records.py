@@ -10,7 +10,10 @@ import pyarrow as pa
 
 from ingest.decode.attributes import Attributes
 from ingest.decode.envelope import Envelope
+from ingest.decode.json_columns import decode_json
+from ingest.decode.protobuf import decode_raw, holds_doubled_values, write_anew
 from ingest.decode.wire import Signal
+from ingest.decode.wire_attributes import WireAttributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +39,54 @@ class Records:
     trace_id: pa.BinaryArray
     span_id: pa.BinaryArray
     parent_span_id: pa.BinaryArray | None
-    attributes: Attributes
+    attributes: Attributes | WireAttributes
 
     def __len__(self) -> int:
         return len(self.time)
 
     @staticmethod
-    def of(signal: Signal, batch: pa.RecordBatch) -> Records:
-        """The records of a decoded batch.
+    def of_protobuf(signal: Signal, bodies: list[bytes]) -> Records:
+        """Decode export requests of logs or traces, all at once.
 
         Args:
-            signal: logs or traces.
-            batch: what `decode_protobuf` or `decode_json` gave.
+            bodies: serialised requests, one or more.
+
+        Raises:
+            MalformedBody: one of the bodies is no such request. Which one is not said: decode them one
+                by one to know.
         """
+        batch = decode_raw(signal, bodies)
+        records = Records._of(signal, batch)
+        odd = records.odd_requests(batch)
+        if not odd:
+            return records
+        plain = [write_anew(signal, body) if number in odd else body for number, body in enumerate(bodies)]
+        return Records._of(signal, decode_raw(signal, plain))
+
+    @staticmethod
+    def of_json(signal: Signal, bodies: list[bytes]) -> Records:
+        """Decode OTLP/JSON export requests of logs or traces, all at once.
+
+        Raises:
+            MalformedBody, TooLarge: one of the bodies is no such request, or of too many objects.
+        """
+        return Records._of(signal, decode_json(signal, bodies))
+
+    def odd_requests(self, batch: pa.RecordBatch) -> set[int]:
+        """The requests with an attribute whose form on the wire is unusual, or a value of two kinds."""
+        if holds_doubled_values(self.signal, batch):
+            return set(range(self.envelope.requests))
+        attributes = self.attributes
+        if isinstance(attributes, Attributes) or not attributes.is_odd.any():
+            return set()
+        return set(self.envelope.request[attributes.holder[attributes.is_odd]].tolist())
+
+    @staticmethod
+    def _of(signal: Signal, batch: pa.RecordBatch) -> Records:
         envelope, rows = Envelope.open(batch)
         other_time = "observed_time" if signal is Signal.LOGS else "end_time"
+        lists = rows.field("attributes")
+        is_raw = pa.types.is_binary(lists.type.value_type)
         return Records(
             signal=signal,
             envelope=envelope,
@@ -60,5 +96,5 @@ class Records:
             trace_id=rows.field("trace_id"),
             span_id=rows.field("span_id"),
             parent_span_id=rows.field("parent_span_id") if signal is Signal.TRACES else None,
-            attributes=Attributes.of_lists(rows.field("attributes")),
+            attributes=WireAttributes.of_lists(signal, lists) if is_raw else Attributes.of_lists(lists),
         )

@@ -73,10 +73,15 @@ _VALUE_TYPES = (_STRING, Field.TYPE_BOOL, Field.TYPE_INT64, Field.TYPE_DOUBLE, _
 
 
 @cache
-def request_descriptor(signal: Signal) -> Descriptor:
-    """The descriptor of an export request, reduced to what is read."""
-    package = f"toolgauge.wire.{signal}"
-    file = FileDescriptorProto(name=f"toolgauge/wire/{signal}.proto", package=package, syntax="proto3")
+def request_descriptor(signal: Signal, raw: bool = False) -> Descriptor:
+    """The descriptor of an export request, reduced to what is read.
+
+    Args:
+        raw: whether the attributes of log records and spans are left as the bytes of their messages.
+    """
+    form = f"{signal}_raw" if raw else f"{signal}"
+    package = f"toolgauge.wire.{form}"
+    file = FileDescriptorProto(name=f"toolgauge/wire/{form}.proto", package=package, syntax="proto3")
 
     def add(name: str, *fields: tuple[str, int, int | str], repeated: frozenset[str] = frozenset()) -> None:
         message = file.message_type.add(name=name)
@@ -128,7 +133,7 @@ def request_descriptor(signal: Signal) -> Descriptor:
         kinds = [(name, number, "Counted") for name, number in COUNTED_KINDS]
         add("Record", ("name", 1, _STRING), ("sum", 7, "Sum"), *kinds)
     else:
-        attribute_list = ("attributes", _RECORD_ATTRIBUTES[signal], "KeyValue")
+        attribute_list = ("attributes", _RECORD_ATTRIBUTES[signal], _BYTES if raw else "KeyValue")
         add("Record", *_RECORD_FIELDS[signal], attribute_list, repeated=attributes)
     add("ScopeRecords", ("scope", 1, "Scope"), ("records", 2, "Record"), repeated=frozenset({"records"}))
     add(

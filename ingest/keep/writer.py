@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 import structlog
 
 from ingest.decode.json_columns import decode_json
 from ingest.decode.points import Points
-from ingest.decode.protobuf import decode_protobuf
+from ingest.decode.protobuf import decode_fields
 from ingest.decode.records import Records
 from ingest.decode.wire import Signal
 from ingest.exceptions import (
@@ -204,22 +204,32 @@ class Writer:
         self, requests: list[Request], results: list[Outcome | IngestError | None]
     ) -> Iterator[tuple[list[int], Events]]:
         """What the requests hold, by signal and encoding, with the numbers of the requests."""
-        how = self._owner_attribute, self._owner_key, start_of(self._store.kept_since)
         alike: dict[tuple[Signal, Encoding], list[int]] = {}
         for number, request in enumerate(requests):
             alike.setdefault((request.signal, request.encoding), []).append(number)
         for (signal, encoding), numbers in alike.items():
-            bodies = [(number, requests[number].body) for number in numbers]
-            batch, decoded = _decode(signal, encoding, bodies, results)
-            if batch is None:
-                continue
-            received = np.array([requests[number].received_unix_nano for number in decoded], dtype=np.int64)
-            if signal is Signal.METRICS:
-                points = Points.of(batch)
-                yield decoded, normalise_points(points, received, *how)
-            else:
-                records = Records.of(signal, batch)
-                yield decoded, normalise(records, received, *how)
+            yield from self._normalised(signal, encoding, numbers, requests, results)
+
+    def _normalised(
+        self,
+        signal: Signal,
+        encoding: Encoding,
+        numbers: list[int],
+        requests: list[Request],
+        results: list[Outcome | IngestError | None],
+    ) -> Iterator[tuple[list[int], Events]]:
+        """All of some requests at once; where one is malformed, the halves apart, down to that one."""
+        received = np.array([requests[number].received_unix_nano for number in numbers], dtype=np.int64)
+        how = received, self._owner_attribute, self._owner_key, start_of(self._store.kept_since)
+        try:
+            yield numbers, _read(signal, encoding, [requests[number].body for number in numbers], how)
+        except BadRequest as error:
+            if len(numbers) == 1:
+                results[numbers[0]] = error
+                return
+            middle = len(numbers) // 2
+            for half in (numbers[:middle], numbers[middle:]):
+                yield from self._normalised(signal, encoding, half, requests, results)
 
     def _store_events(
         self, events: list[tuple[list[int], Events]], results: list[Outcome | IngestError | None]
@@ -253,24 +263,15 @@ class Writer:
                     results[number] = Outcome(int(fresh[place]), int(kept[place] - fresh[place]), rejected)
 
 
-def _decode(
+def _read(
     signal: Signal,
     encoding: Encoding,
-    bodies: list[tuple[int, bytes]],
-    results: list[Outcome | IngestError | None],
-) -> tuple[pa.RecordBatch | None, list[int]]:
-    """Decode all bodies at once; where one is malformed, find it, answer it alone and go on."""
-    if not bodies:
-        return None, []
-    decode = decode_protobuf if encoding is Encoding.PROTOBUF else decode_json
-    try:
-        return decode(signal, [body for _, body in bodies]), [number for number, _ in bodies]
-    except BadRequest:
-        good = []
-        for number, body in bodies:
-            try:
-                decode(signal, [body])
-                good.append((number, body))
-            except BadRequest as error:
-                results[number] = error
-        return _decode(signal, encoding, good, results)
+    bodies: list[bytes],
+    how: tuple[npt.NDArray[np.int64], str, bytes, int],
+) -> Events:
+    """Decode and normalise some bodies of one signal and one encoding."""
+    if signal is Signal.METRICS:
+        decode = decode_fields if encoding is Encoding.PROTOBUF else decode_json
+        return normalise_points(Points.of(decode(signal, bodies)), *how)
+    read = Records.of_protobuf if encoding is Encoding.PROTOBUF else Records.of_json
+    return normalise(read(signal, bodies), *how)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ingest.decode import json_columns
 from ingest.decode.json_columns import decode_json
 from ingest.decode.otlp_json import json_to_wire
-from ingest.decode.protobuf import decode_protobuf
+from ingest.decode.protobuf import decode_fields
 from ingest.decode.wire import Signal
 from ingest.exceptions import BadRequest
 
@@ -27,7 +27,7 @@ NAMES = {
 
 def _reference(signal: Signal, body: bytes) -> pa.RecordBatch | str:
     try:
-        return decode_protobuf(signal, [json_to_wire(signal, body)])
+        return decode_fields(signal, [json_to_wire(signal, body)])
     except BadRequest as error:
         return str(error)
 
@@ -44,7 +44,7 @@ def test_every_body_of_the_real_producer_is_read_at_once(signal: Signal, fixture
     bodies = [path.read_bytes() for path in sorted(fixtures.glob(f"*/*-{signal}.body.json"))]
     assert len(bodies) > 5
     columns = json_columns._columns(signal, bodies)
-    expected = decode_protobuf(signal, [json_to_wire(signal, body) for body in bodies])
+    expected = decode_fields(signal, [json_to_wire(signal, body) for body in bodies])
     assert columns.schema == expected.schema
     assert columns.equals(expected)
 

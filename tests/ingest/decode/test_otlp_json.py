@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from ingest.decode.json_columns import decode_json
 from ingest.decode.otlp_json import json_to_wire
-from ingest.decode.protobuf import decode_protobuf
+from ingest.decode.protobuf import decode_fields
 from ingest.decode.wire import Signal
 from ingest.exceptions import MalformedBody
 
@@ -34,7 +34,7 @@ def _call(otlp: Any, record: dict[str, Any]) -> dict[str, Any]:
     body = _logs(whole)
     (row,) = otlp.rows(json_to_wire(Signal.LOGS, body))
     assert decode_json(Signal.LOGS, [body]).equals(
-        decode_protobuf(Signal.LOGS, [json_to_wire(Signal.LOGS, body)])
+        decode_fields(Signal.LOGS, [json_to_wire(Signal.LOGS, body)])
     )
     return dict(row)
 
@@ -144,7 +144,7 @@ def test_a_bomb_of_small_objects_is_refused_before_it_is_parsed() -> None:
 @pytest.mark.parametrize("signal", list(Signal))
 def test_an_empty_request_is_a_request(signal: Signal) -> None:
     assert json_to_wire(signal, b"{}") == json_to_wire(signal, b"") == b""
-    assert decode_json(signal, [b"{}", b""]).equals(decode_protobuf(signal, [b"", b""]))
+    assert decode_json(signal, [b"{}", b""]).equals(decode_fields(signal, [b"", b""]))
 
 
 _values = st.recursive(
@@ -174,7 +174,7 @@ def test_a_record_has_one_identity_in_both_encodings(otlp: Any, attributes: dict
                 record["traceId"] = (b"t" * 16).hex()
     as_json = json.dumps(tree).encode()
     assert otlp.rows(json_to_wire(Signal.LOGS, as_json)) == [expected]
-    assert decode_json(Signal.LOGS, [as_json]).equals(decode_protobuf(Signal.LOGS, [body]))
+    assert decode_json(Signal.LOGS, [as_json]).equals(decode_fields(Signal.LOGS, [body]))
 
 
 def test_every_body_of_the_real_producer_reads_as_protobuf_reads_it(otlp: Any, fixtures: Path) -> None:
