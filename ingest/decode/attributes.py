@@ -30,6 +30,10 @@ class AttributeColumn(Protocol):
         """Whether the holder has a value of any kind."""
 
     @property
+    def is_text(self) -> npt.NDArray[np.bool_]:
+        """Where `text` is not null."""
+
+    @property
     def text(self) -> pa.StringArray:
         """The string values; null where there is none, or one of another kind."""
 
@@ -213,6 +217,11 @@ class TableColumn:
     def present(self) -> npt.NDArray[np.bool_]:
         """Whether the holder has a value of any kind."""
         return self.where >= 0
+
+    @property
+    def is_text(self) -> npt.NDArray[np.bool_]:
+        """Where `text` is not null."""
+        return booleans(self.text.is_valid())
 
     @property
     def text(self) -> pa.StringArray:

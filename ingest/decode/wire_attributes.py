@@ -216,6 +216,11 @@ class WireColumn:
         return self.where >= 0
 
     @property
+    def is_text(self) -> Marks:
+        """Where `text` is not null."""
+        return self._of_kind(_STRING) & ~self.shortened[self.where]
+
+    @property
     def text(self) -> pa.StringArray:
         """The string values; null where there is none, one of another kind, or one that is too long.
 
@@ -223,19 +228,20 @@ class WireColumn:
             MalformedBody: one of them is not UTF-8. Texts that nobody asks for are not looked at.
         """
         attributes = self.attributes
-        valid = self._of_kind(_STRING) & ~self.shortened[self.where]
+        valid = self.is_text
         if not valid.any():
             return pa.nulls(len(valid), pa.string())
         # What stands before the content is as long in all of them, but where a length takes a byte more.
         rows = np.flatnonzero(valid)
         before = (attributes.content - attributes.begin)[self.where[rows]]
-        parts = [rows[before == size] for size in np.unique(before)]
+        sizes = before[:1] if (before == before[0]).all() else np.unique(before)
+        parts = [rows[before == size] for size in sizes] if len(sizes) > 1 else [rows]
         texts = [
             pc.binary_slice(attributes.raw.take(arrow(self.where[part])), int(size), _NO_END)
-            for part, size in zip(parts, np.unique(before), strict=True)
+            for part, size in zip(parts, sizes, strict=True)
         ]
         try:
-            text = pa.concat_arrays(texts).cast(pa.string())
+            text = (texts[0] if len(texts) == 1 else pa.concat_arrays(texts)).cast(pa.string())
         except pa.ArrowInvalid as error:
             raise MalformedBody(attributes.signal, "a text is not UTF-8") from error
         if len(parts) == 1 and len(rows) == len(valid):

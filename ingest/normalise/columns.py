@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.decode.attributes import AttributeColumn, Attributes
-from ingest.decode.vectors import NO_BYTES, NO_FLAG, NO_TEXT, arrow, booleans, constant, words
+from ingest.decode.vectors import NO_BYTES, NO_FLAG, NO_TEXT, arrow, constant, words
 from ingest.normalise.identity import is_invalid_id
 from ingest.normalise.owner import hash_owners
 from sli.prompt import ROUTE_PATTERNS
@@ -83,7 +83,7 @@ def not_empty(text: pa.StringArray) -> pa.StringArray:
 
 def is_wrongly_typed(column: AttributeColumn) -> npt.NDArray[np.bool_]:
     """Where an attribute that must be a string is something else."""
-    return column.present & booleans(column.text.is_null())
+    return column.present & ~column.is_text
 
 
 def flags(column: AttributeColumn) -> pa.BooleanArray:

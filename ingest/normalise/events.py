@@ -107,10 +107,12 @@ def _keepable(
     if not len(rows):
         return rows
     too_long = resources.too_long[records.envelope.resource[rows]]
+    here = found.at(rows)
     for key in table.ids:
-        too_long |= found.at(rows).is_shortened(key)
+        too_long |= here.is_shortened(key)
     rows = rejections.refuse(Rejection.TOO_LONG, rows, too_long)
-    wrong = np.logical_or.reduce([is_wrongly_typed(found.at(rows)[key]) for key in table.ids])
+    here = found.at(rows)
+    wrong = np.logical_or.reduce([is_wrongly_typed(here[key]) for key in table.ids])
     return rejections.refuse(Rejection.WRONG_TYPE, rows, wrong)
 
 
