@@ -71,9 +71,7 @@ def _usual_timestamps(text: pa.StringArray) -> Nanos | None:
     digits = written[:, _DIGITS] - np.uint8(ord("0"))
     if (digits > 9).any() or (written[:, ~_DIGITS] != _SEPARATORS).any():
         return None
-    # As floats, which NumPy multiplies fast; the numbers are small and stay exact.
-    fields = (digits.astype(np.float64) @ _FIELDS).astype(np.int64)
-    year, month, day, hour, minute, second, milli = np.ascontiguousarray(fields.T)
+    year, month, day, hour, minute, second, milli = _numbers(digits)
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     possible = (year >= 1970) & (year <= 2261) & (month >= 1) & (month <= 12) & (day >= 1)
     possible &= (hour <= 23) & (minute <= 59) & (second <= 59)
@@ -94,18 +92,18 @@ _SEPARATORS = np.array([ord(letter) for letter in _USUAL if letter != "0"], dtyp
 _DAYS_OF_MONTH = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
-def _fields() -> npt.NDArray[np.float64]:
-    """What each digit counts in year, month, day, hour, minute, second and millisecond."""
-    sizes = (4, 2, 2, 2, 2, 2, 3)
-    fields = np.zeros((sum(sizes), len(sizes)))
+def _numbers(digits: npt.NDArray[np.uint8]) -> list[Nanos]:
+    """Year, month, day, hour, minute, second and millisecond, from their digits."""
+    columns = np.ascontiguousarray(digits.T).astype(np.int64)
+    numbers = []
     start = 0
-    for column, size in enumerate(sizes):
-        fields[start : start + size, column] = 10.0 ** np.arange(size - 1, -1, -1)
+    for size in (4, 2, 2, 2, 2, 2, 3):
+        number = columns[start]
+        for column in columns[start + 1 : start + size]:
+            number = number * 10 + column
+        numbers.append(number)
         start += size
-    return fields
-
-
-_FIELDS = _fields()
+    return numbers
 
 
 def _any_timestamps(text: pa.StringArray) -> Nanos:
