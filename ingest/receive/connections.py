@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ingest.receive.tls import Tls
@@ -40,7 +40,7 @@ class HttpServer(uvicorn.Server):
         yield
 
 
-def http_server(application: FastAPI, drain_seconds: float, tls: Tls | None) -> HttpServer:
+def http_server(application: ASGIApp, drain_seconds: float, tls: Tls | None) -> HttpServer:
     """A server for an application; the caller gives it a socket.
 
     Args:
@@ -53,6 +53,8 @@ def http_server(application: FastAPI, drain_seconds: float, tls: Tls | None) -> 
             log_config=None,
             access_log=False,
             server_header=False,
+            # Who a client is, is what the connection says, and not a header of its own.
+            proxy_headers=False,
             timeout_graceful_shutdown=int(drain_seconds),
             timeout_keep_alive=_IDLE_SECONDS,
             lifespan="off",

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ingest.decode.wire import Signal
 from ingest.exceptions import (
@@ -39,6 +40,7 @@ from ingest.receive.statuses import answer_to
 _MEDIA_TYPES = {Encoding.PROTOBUF: "application/x-protobuf", Encoding.JSON: "application/json"}
 _ENCODINGS = {name: encoding for encoding, name in _MEDIA_TYPES.items()}
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
+_EXPORT_PATHS = tuple(f"/v1/{signal}" for signal in Signal)
 _INFLATING_AT_ONCE = 2
 
 
@@ -47,14 +49,28 @@ def http_application(
     registry: CollectorRegistry,
     readiness: Callable[[], dict[str, Any]],
     max_request_bytes: int,
-) -> FastAPI:
+) -> ASGIApp:
     """The application behind the HTTP port.
 
     Args:
         readiness: what `/readyz` answers; its `ready` decides about the status.
         max_request_bytes: largest request, before and after decompression.
     """
-    inflating = asyncio.Semaphore(_INFLATING_AT_ONCE)
+    pages = _pages(receiver, registry, readiness)
+    exports = _Exports(receiver, max_request_bytes)
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        # What comes a thousand times a second goes past the layers of the framework, which cost the most.
+        of_exports = scope["type"] == "http" and _is_export(scope["path"])
+        await (exports if of_exports else pages)(scope, receive, send)
+
+    return application
+
+
+def _pages(
+    receiver: Receiver, registry: CollectorRegistry, readiness: Callable[[], dict[str, Any]]
+) -> FastAPI:
+    """What is no export: the pages for whoever watches the service, and refusals of everything else."""
     application = FastAPI(title="Toolgauge OTLP receiver", docs_url=None, redoc_url=None, openapi_url=None)
 
     @application.get("/healthz")
@@ -77,28 +93,49 @@ def http_application(
     @application.exception_handler(HTTPException)
     async def other_method(request: Request, error: Exception) -> Response:
         # Of a method that no page has.
-        refusal = MethodNotAllowed("POST") if _is_export(request.url.path) else UnknownSignal()
-        return _failure(refusal, _answer_encoding(request))
+        return _failure(UnknownSignal(), _answer_encoding(request))
 
     @application.api_route("/{path:path}", methods=_METHODS)
-    async def export(request: Request) -> Response:
+    async def other_page(request: Request) -> Response:
+        crowded = request.scope["state"][CROWDED]
+        refusal = TooManyConnections(MOST_CONNECTIONS) if crowded else UnknownSignal()
+        receiver.count_result("none", "http", type(refusal).__name__)
+        return _failure(refusal, _answer_encoding(request))
+
+    return application
+
+
+class _Exports:
+    """The paths of OTLP, as an ASGI application."""
+
+    def __init__(self, receiver: Receiver, max_request_bytes: int) -> None:
+        self._receiver = receiver
+        self._limit = max_request_bytes
+        self._inflating = asyncio.Semaphore(_INFLATING_AT_ONCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        response = await self._answer(request)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        receiver = self._receiver
         encoding = _answer_encoding(request)
-        signal: Signal | None = None
+        signal = _signal(request.scope["path"])
         try:
             if request.scope["state"][CROWDED]:
                 raise TooManyConnections(MOST_CONNECTIONS)
-            signal = _signal(request.url.path)
             if request.method != "POST":
                 raise MethodNotAllowed("POST")
             receiver.access.check(_caller(request))
             _check_media_type(request)
-            outcome = await _keep(request, signal, encoding, receiver, max_request_bytes, inflating)
+            outcome = await _keep(request, signal, encoding, receiver, self._limit, self._inflating)
         except ClientDisconnect:
-            receiver.count_result(signal or "none", "http", "ClientDisconnect")
+            receiver.count_result(signal, "http", "ClientDisconnect")
             return Response(status_code=400)
         except Exception as error:
             refusal = receiver.refusal(error)
-            receiver.count_result(signal or "none", "http", type(refusal).__name__)
+            receiver.count_result(signal, "http", type(refusal).__name__)
             return _failure(refusal, encoding)
         return Response(
             responses.success(signal, outcome, encoding),
@@ -111,23 +148,14 @@ def http_application(
             },
         )
 
-    return application
-
 
 def _signal(path: str) -> Signal:
     """The signal of a path, whatever stands before `/v1/`."""
-    for signal in Signal:
-        if path.rstrip("/").endswith(f"/v1/{signal}"):
-            return signal
-    raise UnknownSignal
+    return Signal(path.rstrip("/").rpartition("/")[2])
 
 
 def _is_export(path: str) -> bool:
-    try:
-        _signal(path)
-    except UnknownSignal:
-        return False
-    return True
+    return path.rstrip("/").endswith(_EXPORT_PATHS)
 
 
 def _media_type(request: Request) -> str:
