@@ -7,7 +7,7 @@ LOCK = $(UV) pip compile --quiet pyproject.toml --group build --universal --pyth
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test bench lint lock runtime-environment dev-environment
+.PHONY: help run test bench soak lint lock runtime-environment dev-environment
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ test: lint ## lint, then run all tests (ARGS: for pytest)
 
 bench: runtime-environment ## run the benchmarks (ARGS: for them)
 	.venv/bin/python -m bench $(ARGS)
+
+soak: runtime-environment ## run the service for 20 minutes at 80 % of its full rate (ARGS: --minutes 5)
+	.venv/bin/python -m bench.soak $(ARGS)
 
 lint: dev-environment ## check style, types and the import rules
 	.venv/bin/ruff check .

@@ -1,88 +1,120 @@
 """A client in a process of its own, with its requests serialised before the clock starts.
 
-`python -m bench.client TRANSPORT ADDRESS REQUESTS PER_REQUEST CONNECTIONS` prints one line of JSON.
+`python -m bench.client FORM ADDRESS REQUESTS PER_REQUEST CONNECTIONS [--rate R] [--seed S]` prints one
+line of JSON. FORM is http, json (OTLP/JSON over HTTP) or grpc.
 """
 
 from __future__ import annotations
 
-import http.client
+import argparse
+import asyncio
 import json
-import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
 
 import grpc
+import uvloop
 
-from bench.traffic import tool_call_requests
+from bench.traffic import as_json, tool_call_requests
 
 _METHOD = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+_MEDIA_TYPES = {"http": "application/x-protobuf", "json": "application/json"}
+
+Send = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent and answered.
+
+    Attributes:
+        seconds: from the first request to the last answer.
+        p50_ms, p99_ms: latency of a request; under a rate, from when it was due.
+    """
+
+    requests: int
+    records: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
 
 
 def main() -> None:
-    """Send, and print how many requests were answered, in how many seconds, and their latencies."""
-    transport, address = sys.argv[1:3]
-    requests, per_request, connections = map(int, sys.argv[3:6])
-    # A seed of its own for each transport: what one has sent must be new when the other sends.
-    bodies = list(tool_call_requests(requests, per_request, seed=sum(map(ord, transport)) + per_request))
+    """Send, and print what became of it."""
+    parser = argparse.ArgumentParser(prog="bench.client", description=__doc__)
+    parser.add_argument("form", choices=("http", "json", "grpc"))
+    parser.add_argument("address")
+    parser.add_argument("requests", type=int)
+    parser.add_argument("per_request", type=int)
+    parser.add_argument("connections", type=int)
+    parser.add_argument("--rate", type=float, default=0.0, help="requests a second; 0: as fast as it goes")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    # A seed of its own for each form: what one has sent must be new when another sends.
+    seed = options.seed or sum(map(ord, options.form)) + options.per_request
+    bodies = list(tool_call_requests(options.requests, options.per_request, seed))
+    if options.form == "json":
+        bodies = [as_json(body) for body in bodies]
+    sent = uvloop.run(send_all(options.form, options.address, bodies, options.connections, options.rate))
+    print(json.dumps(asdict(sent) | {"records": sent.requests * options.per_request}))
+
+
+async def send_all(form: str, address: str, bodies: list[bytes], connections: int, rate: float) -> Sent:
+    """Send bodies over some connections, each the next one when it has an answer.
+
+    Raises:
+        RuntimeError: one was refused.
+    """
+    open_one = _open_grpc if form == "grpc" else _open_http
+    senders = [await open_one(address, form, number) for number in range(connections)]
     latencies: list[float] = []
-    left = iter(bodies)
-    lock = threading.Lock()
-
-    def work(send: Callable[[bytes], None]) -> None:
-        while True:
-            with lock:
-                body = next(left, None)
-            if body is None:
-                return
-            started = time.perf_counter()
-            send(body)
-            latencies.append(time.perf_counter() - started)
-
-    senders = [
-        _http(address) if transport == "http" else _grpc(address, number) for number in range(connections)
-    ]
-    threads = [threading.Thread(target=work, args=(send,)) for send in senders]
+    numbers = iter(range(len(bodies)))
     started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+
+    async def work(send: Send) -> None:
+        for number in numbers:
+            due = started + number / rate if rate else time.perf_counter()
+            if (pause := due - time.perf_counter()) > 0:
+                await asyncio.sleep(pause)
+            await send(bodies[number])
+            latencies.append(time.perf_counter() - due)
+
+    await asyncio.gather(*(work(send) for send in senders))
     seconds = time.perf_counter() - started
     latencies.sort()
-    print(
-        json.dumps(
-            {
-                "requests": len(latencies),
-                "records": len(latencies) * per_request,
-                "seconds": seconds,
-                "p50_ms": latencies[len(latencies) // 2] * 1000,
-                "p99_ms": latencies[len(latencies) * 99 // 100] * 1000,
-            }
-        )
+    return Sent(
+        requests=len(latencies),
+        records=0,
+        seconds=seconds,
+        p50_ms=latencies[len(latencies) // 2] * 1000,
+        p99_ms=latencies[len(latencies) * 99 // 100] * 1000,
     )
 
 
-def _http(address: str) -> Callable[[bytes], None]:
-    connection = http.client.HTTPConnection(address)
+async def _open_http(address: str, form: str, number: int) -> Send:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /v1/logs HTTP/1.1\r\nHost: {address}\r\nContent-Type: {_MEDIA_TYPES[form]}\r\n"
 
-    def send(body: bytes) -> None:
-        connection.request("POST", "/v1/logs", body, {"Content-Type": "application/x-protobuf"})
-        response = connection.getresponse()
-        response.read()
-        if response.status != 200:
-            raise RuntimeError(f"answered {response.status}")
+    async def send(body: bytes) -> None:
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        length = answer.partition("content-length:")[2].partition("\r\n")[0]
+        await reader.readexactly(int(length))
+        if " 200 " not in answer.partition("\r\n")[0]:
+            raise RuntimeError(f"answered {answer.partition(chr(13))[0]}")
 
     return send
 
 
-def _grpc(address: str, number: int) -> Callable[[bytes], None]:
+async def _open_grpc(address: str, form: str, number: int) -> Send:
     # Channels with equal options share a connection; a number of its own keeps them apart.
-    channel = grpc.insecure_channel(address, [("toolgauge.connection", number)])
-    export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
+    channel = grpc.aio.insecure_channel(address, [("toolgauge.connection", number)])
+    export: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
 
-    def send(body: bytes) -> None:
-        export(body)
+    async def send(body: bytes) -> None:
+        await export(body)
 
     return send
 

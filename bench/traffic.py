@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections.abc import Iterator
 
+from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
@@ -40,6 +42,30 @@ def tool_call_requests(count: int, per_request: int, seed: int = 1) -> Iterator[
             records.log_records.append(_tool_call(rng, session, number))
             number += 1
         yield request.SerializeToString()
+
+
+def as_json(body: bytes) -> bytes:
+    """The same request as OTLP/JSON, in the form in which this producer sends it."""
+    tree = json_format.MessageToDict(ExportLogsServiceRequest.FromString(body), use_integers_for_enums=True)
+    for by_resource in tree["resourceLogs"]:
+        for by_scope in by_resource["scopeLogs"]:
+            for record in by_scope["logRecords"]:
+                for name in ("traceId", "spanId"):
+                    record[name] = base64.b64decode(record[name]).hex()
+                for attribute in record["attributes"]:
+                    value = attribute["value"]
+                    if "intValue" in value:
+                        value["intValue"] = int(value["intValue"])
+    return json.dumps(tree, separators=(",", ":")).encode()
+
+
+def with_long_texts(count: int, size: int) -> bytes:
+    """A request of `count` tool calls, each with dropped texts of `size` bytes together."""
+    request = ExportLogsServiceRequest.FromString(next(tool_call_requests(1, count, seed=7)))
+    for record in request.resource_logs[0].scope_logs[0].log_records:
+        record.attributes.add(key="result").value.string_value = "x" * (size // 2)
+        record.body.string_value = "y" * (size // 2)
+    return request.SerializeToString()
 
 
 def _tool_call(rng: random.Random, session: str, number: int) -> LogRecord:
