@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from google.protobuf import message_factory
 from google.protobuf.message import DecodeError
 
+from ingest.decode.limits import check_number, check_things
 from ingest.decode.wire import VALUE_KINDS, Signal, request_descriptor
 from ingest.exceptions import MalformedBody
 
@@ -28,8 +29,12 @@ def decode_raw(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
     Raises:
         MalformedBody: one of the bodies is no such request. Which one is not said: decode them one
             by one to know.
+        TooLarge: one of them holds more records and attributes than its size allows.
     """
-    return _decode(_decoder(signal, raw=True), signal, bodies)
+    batch = _decode(_decoder(signal, raw=True), signal, bodies)
+    records = batch.column("resources").values.field("scopes").values.field("records").values
+    check_number(len(records.field("attributes").values), sum(map(len, bodies)))
+    return batch
 
 
 def decode_fields(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
@@ -88,6 +93,8 @@ def holds_doubled_values(signal: Signal, batch: pa.RecordBatch) -> bool:
 
 
 def _decode(decoder: Any, signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
+    for body in bodies:
+        check_things(signal, body)
     try:
         return decoder.list_to_record_batch(bodies)
     except ValueError as error:
