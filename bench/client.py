@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 import grpc
 import uvloop
 
-from bench.traffic import as_json, tool_call_requests
+from bench.traffic import Stream, as_json, tool_call_requests
 
 _METHOD = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 _MEDIA_TYPES = {"http": "application/x-protobuf", "json": "application/json"}
@@ -49,19 +49,32 @@ def main() -> None:
     parser.add_argument("per_request", type=int)
     parser.add_argument("connections", type=int)
     parser.add_argument("--rate", type=float, default=0.0, help="requests a second; 0: as fast as it goes")
+    parser.add_argument(
+        "--stream", action="store_true", help="make requests while sending, each from one by a few bytes"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     # A seed of its own for each form: what one has sent must be new when another sends.
     seed = options.seed or sum(map(ord, options.form)) + options.per_request
-    bodies = list(tool_call_requests(options.requests, options.per_request, seed))
-    if options.form == "json":
-        bodies = [as_json(body) for body in bodies]
-    sent = uvloop.run(send_all(options.form, options.address, bodies, options.connections, options.rate))
+    if options.stream:
+        make: Callable[[int], bytes] = Stream(options.per_request, seed).request
+    else:
+        bodies = list(tool_call_requests(options.requests, options.per_request, seed))
+        make = [as_json(body) if options.form == "json" else body for body in bodies].__getitem__
+    sending = send_all(
+        options.form, options.address, make, options.requests, options.connections, options.rate
+    )
+    sent = uvloop.run(sending)
     print(json.dumps(asdict(sent) | {"records": sent.requests * options.per_request}))
 
 
-async def send_all(form: str, address: str, bodies: list[bytes], connections: int, rate: float) -> Sent:
-    """Send bodies over some connections, each the next one when it has an answer.
+async def send_all(
+    form: str, address: str, make: Callable[[int], bytes], requests: int, connections: int, rate: float
+) -> Sent:
+    """Send requests over some connections, each the next one when it has an answer.
+
+    Args:
+        make: gives the body of a request's number.
 
     Raises:
         RuntimeError: one was refused.
@@ -69,7 +82,7 @@ async def send_all(form: str, address: str, bodies: list[bytes], connections: in
     open_one = _open_grpc if form == "grpc" else _open_http
     senders = [await open_one(address, form, number) for number in range(connections)]
     latencies: list[float] = []
-    numbers = iter(range(len(bodies)))
+    numbers = iter(range(requests))
     started = time.perf_counter()
 
     async def work(send: Send) -> None:
@@ -77,7 +90,7 @@ async def send_all(form: str, address: str, bodies: list[bytes], connections: in
             due = started + number / rate if rate else time.perf_counter()
             if (pause := due - time.perf_counter()) > 0:
                 await asyncio.sleep(pause)
-            await send(bodies[number])
+            await send(make(number))
             latencies.append(time.perf_counter() - due)
 
     await asyncio.gather(*(work(send) for send in senders))

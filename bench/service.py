@@ -37,10 +37,12 @@ def client(
     connections: int,
     rate: float = 0.0,
     seed: int = 0,
+    stream: bool = False,
 ) -> dict[str, float]:
     """Send requests from a process of its own; see `bench.client`."""
     arguments = [form, address, str(requests), str(per_request), str(connections)]
     arguments += ["--rate", str(rate), "--seed", str(seed)]
+    arguments += ["--stream"] if stream else []
     done = subprocess.run(
         [sys.executable, "-m", "bench.client", *arguments], stdout=subprocess.PIPE, check=True, text=True
     )

@@ -43,19 +43,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.soak", description=__doc__)
     parser.add_argument("--minutes", type=int, default=20)
     parser.add_argument("--share", type=float, default=0.8, help="of the full rate (default %(default)s)")
-    parser.add_argument("--form", choices=("http", "json", "grpc"), default="http")
+    parser.add_argument("--form", choices=("http", "grpc"), default="http")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as addresses:
         address = addresses["grpc" if options.form == "grpc" else "http"]
-        client(options.form, address, 20, _PER_REQUEST, 8, seed=1)
-        full = client(options.form, address, 400, _PER_REQUEST, 8, seed=2)
+        client(options.form, address, 20, _PER_REQUEST, 8, seed=1, stream=True)
+        full = client(options.form, address, 400, _PER_REQUEST, 8, seed=2, stream=True)
         rate = options.share * full["requests"] / full["seconds"]
         print(f"full rate {full['records'] / full['seconds']:,.0f} records/s", flush=True)
         rounds = []
         for minute in range(1, options.minutes + 1):
             requests = int(rate * _ROUND_SECONDS)
             watch = _Watch(Path(folder), int(addresses["pid"]))
-            sent = client(options.form, address, requests, _PER_REQUEST, 16, rate, seed=100 + minute)
+            sent = client(
+                options.form, address, requests, _PER_REQUEST, 16, rate, seed=100 + minute, stream=True
+            )
             memory, journal, segments = watch.stop()
             here = Round(
                 minute,

@@ -7,6 +7,8 @@ import json
 import random
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
 from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -15,6 +17,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 _TOOLS = ("run_shell_command", "read_file", "edit", "grep_search", "mcp__tracker__search_issues")
 _START = 1_796_000_000_000_000_000
+# Between one record and the next: 333 a second, so that a day's records are as dense as a large fleet's.
+_STEP = 3_000_000
 
 
 def tool_call_requests(count: int, per_request: int, seed: int = 1) -> Iterator[bytes]:
@@ -71,12 +75,12 @@ def with_long_texts(count: int, size: int) -> bytes:
 def _tool_call(rng: random.Random, session: str, number: int) -> LogRecord:
     tool = rng.choice(_TOOLS)
     failed = rng.random() < 0.06
-    time = _START + number * 3_000_000
+    time = _START + number * _STEP
     outcome = "error" if failed else "success"
     attributes: dict[str, str | int | bool] = {
         "session.id": session,
         "event.name": "qwen-code.tool_call",
-        "event.timestamp": "2026-11-30T00:53:20.000Z",
+        "event.timestamp": _timestamp(time),
         "call_id": f"call_{rng.getrandbits(96):024x}",
         "function_name": tool,
         "function_args": json.dumps(
@@ -106,6 +110,62 @@ def _tool_call(rng: random.Random, session: str, number: int) -> LogRecord:
         trace_id=rng.randbytes(16),
         span_id=rng.randbytes(8),
     )
+
+
+def _timestamp(unix_nano: int) -> str:
+    """As JavaScript writes it, to the millisecond."""
+    return f"{np.datetime_as_string(np.datetime64(unix_nano // 1_000_000, 'ms'))}Z"
+
+
+class Stream:
+    """Requests without end, each of records that were never sent, made from one by changing a few bytes.
+
+    Making them anew would take more time than the service takes to keep them.
+    """
+
+    def __init__(self, per_request: int, seed: int) -> None:
+        """Make the pattern.
+
+        Args:
+            per_request: records in each request.
+            seed: streams of different seeds have no record in common.
+        """
+        self._seed = seed
+        body = next(tool_call_requests(1, per_request, seed=1))
+        record = ExportLogsServiceRequest.FromString(body).resource_logs[0].scope_logs[0].log_records[0]
+        self._session = record.attributes[0].value.string_value.encode()
+        self._pattern = np.frombuffer(body, dtype=np.uint8)
+        times = [_START + number * _STEP for number in range(per_request)]
+        self._times = np.array(times, dtype=np.uint64)
+        self._binary = [
+            _places(body, [time.to_bytes(8, "little") for time in times], turn) for turn in (0, 1)
+        ]
+        self._texts = _places(body, [_timestamp(time).encode() for time in times], 0)
+        self._span = per_request * _STEP
+
+    def request(self, number: int) -> bytes:
+        """The request of this number."""
+        body = self._pattern.copy()
+        times = self._times + np.uint64(number * self._span)
+        for places in self._binary:
+            body[places[:, None] + np.arange(8)] = times.astype("<u8").view(np.uint8).reshape(-1, 8)
+        texts = np.datetime_as_string((times // 1_000_000).astype("datetime64[ms]")).astype("S23")
+        body[self._texts[:, None] + np.arange(23)] = texts.view(np.uint8).reshape(-1, 23)
+        session = f"{self._seed:016x}{number:016x}".encode()
+        return body.tobytes().replace(self._session, session)
+
+
+def _places(body: bytes, texts: list[bytes], turn: int) -> npt.NDArray[np.int64]:
+    """Where each text stands, one after the other; with `turn` 1 the second time that it stands there."""
+    places = []
+    at = 0
+    for text in texts:
+        at = body.index(text, at)
+        if turn:
+            at = body.index(text, at + len(text))
+        places.append(at)
+        at += 1
+    return np.array(places)
 
 
 def _key_values(attributes: dict[str, str | int | bool]) -> list[KeyValue]:
