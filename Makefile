@@ -7,7 +7,7 @@ LOCK = $(UV) pip compile --quiet pyproject.toml --group build --universal --pyth
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test bench soak lint lock runtime-environment dev-environment
+.PHONY: help run test bench fuzz soak lint lock runtime-environment dev-environment
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ test: lint ## lint, then run all tests (ARGS: for pytest)
 
 bench: runtime-environment ## run the benchmarks (ARGS: for them)
 	.venv/bin/python -m bench $(ARGS)
+
+fuzz: dev-environment ## feed damaged and random input for ten minutes (FUZZ_SECONDS for each of 11 kinds)
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} .venv/bin/python -m pytest -n0 --timeout=0 tests/fuzz $(ARGS)
 
 soak: runtime-environment ## run the service for 20 minutes at 80 % of its full rate (ARGS: --minutes 5)
 	.venv/bin/python -m bench.soak $(ARGS)

@@ -48,7 +48,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as addresses:
         address = addresses["grpc" if options.form == "grpc" else "http"]
         client(options.form, address, 20, _PER_REQUEST, 8, seed=1, stream=True)
-        full = client(options.form, address, 400, _PER_REQUEST, 8, seed=2, stream=True)
+        # Long enough that merging and the store's checkpoints are part of it.
+        full = client(options.form, address, 2500, _PER_REQUEST, 8, seed=2, stream=True)
         rate = options.share * full["requests"] / full["seconds"]
         print(f"full rate {full['records'] / full['seconds']:,.0f} records/s", flush=True)
         rounds = []

@@ -32,6 +32,9 @@ from sli.schemas import EVENT_DATASETS, EVENT_FORMAT
 # So many neighbouring segments of about one size are merged into one: each row is then written again only as
 # often as the logarithm of the day's rows, and a day never has more than a few dozen segments.
 MERGE_WIDTH = 8
+# Segments of so many rows are merged once, when their day is over: before that, under full load, merging would
+# take more time than publishing.
+_LARGE_ROWS = 100_000
 # Readers may hold a manifest for this long after it was replaced; then the merged files go.
 RETIRED_SECONDS = 120.0
 
@@ -328,7 +331,7 @@ def _mergeable(segments: list[Segment]) -> list[Segment]:
     """The last run of neighbouring segments of about one size, if it is long enough to be merged."""
     in_order = sorted(segments, key=_order)
     runs = [list(run) for _, run in groupby(in_order, key=lambda segment: len(str(segment.rows)))]
-    long_enough = [run for run in runs if len(run) >= MERGE_WIDTH]
+    long_enough = [run for run in runs if len(run) >= MERGE_WIDTH and run[0].rows < _LARGE_ROWS]
     return long_enough[-1] if long_enough else []
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from sli.schemas import EVENT_DATASETS
+
 REPOSITORY = Path(__file__).parents[2]
 # The same exports with their long texts, too large for the repository, where somebody has put them.
 CAPTURES = Path(os.environ.get("CAPTURES", REPOSITORY.parent / "shared" / "captures"))
@@ -179,8 +181,8 @@ def test_no_canary_is_anywhere(
         assert response.status_code == 400
         answers.append(response.content + repr(response.headers).encode())
     answers += [service.http.get(page).content for page in ("/metrics", "/readyz", "/healthz")]
-    for table in ("tool_calls", "guard_decisions"):
-        done = toolgauge("sql", f"FROM {table}", "--data-dir", str(service.data_dir), "--format", "json")
+    for table in EVENT_DATASETS:
+        done = toolgauge("sql", f"FROM {table.name}", "--data-dir", str(service.data_dir), "--format", "json")
         assert done.returncode == 0, done.stderr
         # Through SQL every value of every column is seen, whatever compression is on disk.
         answers.append((done.stdout + done.stderr).encode())
