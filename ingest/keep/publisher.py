@@ -32,8 +32,8 @@ from sli.schemas import EVENT_DATASETS, EVENT_FORMAT
 # So many neighbouring segments of about one size are merged into one: each row is then written again only as
 # often as the logarithm of the day's rows, and a day never has more than a few dozen segments.
 MERGE_WIDTH = 8
-# Segments of so many rows are merged once, when their day is over: before that, under full load, merging would
-# take more time than publishing.
+# Segments of so many rows are merged once, when their day is over: before that, under full load, merging
+# would take more time than publishing.
 _LARGE_ROWS = 100_000
 # Readers may hold a manifest for this long after it was replaced; then the merged files go.
 RETIRED_SECONDS = 120.0
