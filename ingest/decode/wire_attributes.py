@@ -207,6 +207,9 @@ class WireColumn:
     shortened: Marks
 
     def _of_kind(self, kind: int) -> Marks:
+        if not len(self.attributes.kind):
+            # Position -1 stands for none, but there must be one to look at.
+            return np.zeros(len(self.where), dtype=np.bool_)
         found: Marks = (self.attributes.kind[self.where] == kind) & (self.where >= 0)
         return found
 
@@ -218,7 +221,8 @@ class WireColumn:
     @property
     def is_text(self) -> Marks:
         """Where `text` is not null."""
-        return self._of_kind(_STRING) & ~self.shortened[self.where]
+        texts = self._of_kind(_STRING)
+        return texts & ~self.shortened[self.where] if texts.any() else texts
 
     @property
     def text(self) -> pa.StringArray:

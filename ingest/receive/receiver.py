@@ -9,7 +9,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ingest.decode.wire import Signal
-from ingest.exceptions import IngestError, InternalError, ShuttingDown, whereabouts
+from ingest.exceptions import IngestError, InternalError, Overloaded, ShuttingDown, whereabouts
 from ingest.keep.writer import Encoding, Outcome, Request, Writer
 from ingest.receive.access import Access
 from ingest.receive.admission import Admission, Room
@@ -95,6 +95,8 @@ class Receiver:
 
         Any other is a fault of ours; the log says where it arose.
         """
+        if isinstance(error, Overloaded):
+            self._writer.refuse()
         if isinstance(error, IngestError):
             return error
         self._log.error("request_failed", error=whereabouts(error))
