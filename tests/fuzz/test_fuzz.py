@@ -27,7 +27,7 @@ from ingest.exceptions import BadRequest
 from ingest.normalise.counters import normalise_points
 from ingest.normalise.events import normalise
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "4"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "2"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 # What the service may take at most while it is fed rubbish; an idle one has about 250 MiB.
 MOST_MIB = 700

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.decode import json_columns
@@ -142,6 +142,7 @@ _records = {
 
 
 @pytest.mark.parametrize("signal", list(Signal))
+@settings(max_examples=60)
 @given(data=st.data())
 def test_right_and_wrong_bodies_are_read_as_the_reference_reads_them(signal: Signal, data: Any) -> None:
     resources, scopes, records = NAMES[signal]

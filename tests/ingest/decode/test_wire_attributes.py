@@ -118,7 +118,7 @@ def _request(records: list[list[KeyValue]]) -> bytes:
     return request.SerializeToString()
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(records=st.lists(st.lists(_attribute, max_size=6), max_size=5))
 def test_columns_are_what_protobuf_reads(records: list[list[KeyValue]]) -> None:
     _check(_request(records))
