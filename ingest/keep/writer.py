@@ -37,7 +37,7 @@ from sli.vocabulary import Rejection
 
 # What one commit takes at most. Larger groups cost no less a record, but hold memory and make the first
 # request of the group wait for the last.
-GROUP_BYTES = 24 * 1024 * 1024
+GROUP_BYTES = 16 * 1024 * 1024
 
 # A group is closed when no request came for the shorter time, or after the longer one.
 _PAUSE_SECONDS = 0.003
