@@ -73,16 +73,19 @@ def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
 def test_a_store_of_a_newer_version(tmp_path: Path) -> None:
     import duckdb
 
+    from ingest.keep.owner_key import open_owner_key
     from ingest.keep.store import Store
+    from sli.data_directory import DataDirectory
     from sli.schemas import EVENT_FORMAT
 
+    open_owner_key(DataDirectory(tmp_path))
     Store(tmp_path / "events.duckdb").close()
     with duckdb.connect(str(tmp_path / "events.duckdb")) as connection:
         connection.execute("UPDATE store_info SET format = 999")
     done = _serve(tmp_path, "--http-port", "0")
     assert done.returncode == 1
     assert (
-        f"has format 999, this version knows {EVENT_FORMAT}; install the version that wrote it"
+        f"has format 999, this version knows formats up to {EVENT_FORMAT}; install the version that wrote it"
         in _errors(done)[0]
     )
 
