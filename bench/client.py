@@ -24,6 +24,10 @@ _MEDIA_TYPES = {"http": "application/x-protobuf", "json": "application/json"}
 Send = Callable[[bytes], Awaitable[None]]
 
 
+class Refused(Exception):
+    """The service asks to come again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """What was sent and answered.
@@ -31,6 +35,7 @@ class Sent:
     Attributes:
         seconds: from the first request to the last answer.
         p50_ms, p99_ms: latency of a request; under a rate, from when it was due.
+        refused: how often the service asked to come again.
     """
 
     requests: int
@@ -38,6 +43,7 @@ class Sent:
     seconds: float
     p50_ms: float
     p99_ms: float
+    refused: int
 
 
 def main() -> None:
@@ -52,6 +58,7 @@ def main() -> None:
     parser.add_argument(
         "--stream", action="store_true", help="make requests while sending, each from one by a few bytes"
     )
+    parser.add_argument("--patient", action="store_true", help="send again what was refused for now")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     # A seed of its own for each form: what one has sent must be new when another sends.
@@ -62,26 +69,41 @@ def main() -> None:
         bodies = list(tool_call_requests(options.requests, options.per_request, seed))
         make = [as_json(body) if options.form == "json" else body for body in bodies].__getitem__
     sending = send_all(
-        options.form, options.address, make, options.requests, options.connections, options.rate
+        options.form,
+        options.address,
+        make,
+        options.requests,
+        options.connections,
+        options.rate,
+        options.patient,
     )
     sent = uvloop.run(sending)
     print(json.dumps(asdict(sent) | {"records": sent.requests * options.per_request}))
 
 
 async def send_all(
-    form: str, address: str, make: Callable[[int], bytes], requests: int, connections: int, rate: float
+    form: str,
+    address: str,
+    make: Callable[[int], bytes],
+    requests: int,
+    connections: int,
+    rate: float,
+    patient: bool = False,
 ) -> Sent:
     """Send requests over some connections, each the next one when it has an answer.
 
     Args:
         make: gives the body of a request's number.
+        patient: whether to send again, a second later, what was refused for now.
 
     Raises:
-        RuntimeError: one was refused.
+        RuntimeError: one was refused for good.
+        Refused: one was refused for now, without patience.
     """
     open_one = _open_grpc if form == "grpc" else _open_http
     senders = [await open_one(address, form, number) for number in range(connections)]
     latencies: list[float] = []
+    refused = 0
     numbers = iter(range(requests))
     started = time.perf_counter()
 
@@ -90,7 +112,17 @@ async def send_all(
             due = started + number / rate if rate else time.perf_counter()
             if (pause := due - time.perf_counter()) > 0:
                 await asyncio.sleep(pause)
-            await send(make(number))
+            body = make(number)
+            while True:
+                try:
+                    await send(body)
+                    break
+                except Refused:
+                    if not patient:
+                        raise
+                    nonlocal refused
+                    refused += 1
+                    await asyncio.sleep(1)
             latencies.append(time.perf_counter() - due)
 
     await asyncio.gather(*(work(send) for send in senders))
@@ -102,6 +134,7 @@ async def send_all(
         seconds=seconds,
         p50_ms=latencies[len(latencies) // 2] * 1000,
         p99_ms=latencies[len(latencies) * 99 // 100] * 1000,
+        refused=refused,
     )
 
 
@@ -115,6 +148,8 @@ async def _open_http(address: str, form: str, number: int) -> Send:
         answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = answer.partition("content-length:")[2].partition("\r\n")[0]
         await reader.readexactly(int(length))
+        if " 503 " in answer.partition("\r\n")[0]:
+            raise Refused
         if " 200 " not in answer.partition("\r\n")[0]:
             raise RuntimeError(f"answered {answer.partition(chr(13))[0]}")
 

@@ -38,13 +38,22 @@ def client(
     rate: float = 0.0,
     seed: int = 0,
     stream: bool = False,
+    patient: bool = False,
 ) -> dict[str, float]:
     """Send requests from a process of its own; see `bench.client`."""
     arguments = [form, address, str(requests), str(per_request), str(connections)]
     arguments += ["--rate", str(rate), "--seed", str(seed)]
     arguments += ["--stream"] if stream else []
+    arguments += ["--patient"] if patient else []
     done = subprocess.run(
         [sys.executable, "-m", "bench.client", *arguments], stdout=subprocess.PIPE, check=True, text=True
     )
     result: dict[str, float] = json.loads(done.stdout)
     return result
+
+
+def peak_memory_mib(process: int) -> float:
+    """The highest resident memory that a process has had."""
+    status = Path(f"/proc/{process}/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) / 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -20,6 +21,8 @@ from sli.data_directory import DataDirectory
 
 _CHECK_EVERY = timedelta(days=1)
 _LOOK_EVERY_SECONDS = 60.0
+# Whoever reads steps back behind the receiver, whose answers agents wait for.
+_NICENESS = 10
 
 
 def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[str, str]], None]) -> None:
@@ -30,6 +33,7 @@ def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[s
     Args:
         on_ready: called once, after the first refresh that succeeded or had nothing to read.
     """
+    os.nice(_NICENESS)
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     # Under a supervisor a terminal's Ctrl-C is ignored here: it is passed on as SIGTERM, once.
