@@ -15,9 +15,9 @@ give them. With x failures and n executed calls of an owner, and the rate p = X 
        Kish's effective number of owners N**2 / S2, less one, and at least 1: with one giant among small
        owners there is little to learn the variance from.
 
-So, but at rates 0 and 1, the interval holds Wilson's own, and with one call an owner and many owners it is Wilson's. The
-textbook interval p +- t(k - 1) * standard error was measured beside it (`bench/coverage.py`): with 20
-owners whose calls are lognormal (sigma 1.5) it covers 78 % at a rate of 2 % where it claims 95.
+So, but at rates 0 and 1, the interval holds Wilson's own, and with one call an owner and many owners it is
+Wilson's. The textbook interval p +- t(k - 1) * standard error was measured beside it (`bench/coverage.py`):
+with 20 owners whose calls are lognormal (sigma 1.5) it covers 78 % at a rate of 2 % where it claims 95.
 
 **No failure, or nothing but failures**: all residuals are 0. The interval is Clopper and Pearson's for
 0 of k owners (k of k), two-sided: no failure gives (0, 1 - 0.025**(1/k)), so each end errs in 2.5 %, as
