@@ -32,6 +32,7 @@ _POLARS_TYPES: dict[str, pl.DataType] = {
     "TIMESTAMPTZ": pl.Datetime("us", "UTC"),
     "DATE": pl.Date(),
     "BIGINT": pl.Int64(),
+    "INTEGER": pl.Int32(),
     "DOUBLE": pl.Float64(),
     "BOOLEAN": pl.Boolean(),
     "VARCHAR": pl.String(),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import duckdb
+import polars as pl
 
+from analytics.day import Day
+from analytics.day_job import DayJob
 from analytics.exceptions import ResultsNotWrittenError
 from analytics.published import Published, on_published, read_published
 from analytics.repeats import Repeats
@@ -18,16 +21,17 @@ from analytics.results_draft import Run, results_draft
 from analytics.results_file import (
     ResultsInfo,
     is_readable,
+    previous_baselines,
     previous_results,
     previous_runs,
     results_locked,
     set_aside,
 )
-from analytics.sli_job import SliJob
-from analytics.touched import touched_hours
+from analytics.touched import touched_days
+from analytics.windows import WindowJob
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest
-from sli.schemas import TOOL_CALLS
+from sli.schemas import BASELINES, EVENT_DATASETS, RECEIVER_UPTIME, RUNS
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much it has."""
@@ -40,9 +44,8 @@ class RefreshOutcome:
     Attributes:
         computed_through: the last commit number whose rows are in the results; 0 without events.
         previously_through: the same before; 0 where no results could be built upon.
-        hours: hours that were counted again.
-        days: days that these hours belong to.
-        rows: rows that were written into the SLI tables.
+        days: days that were computed again.
+        rows: rows that were written.
         seconds: how long it took, waiting for another refresh included.
         up_to_date: nothing was new, nothing was written.
         set_aside: where the damaged results that were found now lie.
@@ -50,7 +53,6 @@ class RefreshOutcome:
 
     computed_through: int
     previously_through: int
-    hours: int
     days: int
     rows: int
     seconds: float
@@ -63,10 +65,10 @@ def refresh(
 ) -> RefreshOutcome:
     """Compute the results from the published events and put them in place.
 
-    Only the hours that new rows touch are counted again (`touched_hours`), and only their rows and
-    those of their days are replaced. Everything is counted again, day by day, where there are no
-    results to build upon: none, of another format or store, ahead of the events, or damaged. The
-    tables are the same either way.
+    Only the days that new rows touch are computed again (`touched_days`), and the windows that hold
+    such a day. Everything is computed again, day by day, where there are no results to build upon: none,
+    of another format or store, ahead of the events, or damaged. The tables are the same either way, but
+    for the revisions of baselines, which say what was known when.
 
     Args:
         rebuild: count everything again.
@@ -110,25 +112,42 @@ def _attempt(
     if base == manifest.published_through:
         return _unchanged(base)
     repeats = Repeats(published)
-    work: Mapping[date, list[int] | None] = (
-        touched_hours(published, repeats, base) if base else dict.fromkeys(published.days(TOOL_CALLS))
-    )
+    as_of = _as_of(published)
+    everything = {day for dataset in EVENT_DATASETS for day in published.days(dataset)}
+    touched = touched_days(published, repeats, base, info.as_of, as_of) if base and info else everything
     with results_draft(directory, keep_previous=bool(base)) as draft:
         if not base:
-            draft.keep_runs(previous_runs(directory))
-        job = SliJob(published, repeats, draft)
-        for done, (day, hours) in enumerate(work.items()):
+            draft.keep(RUNS, previous_runs(directory))
+            draft.keep(BASELINES, previous_baselines(directory))
+        job = DayJob(draft)
+        for done, day in enumerate(sorted(touched)):
             if on_progress:
-                on_progress("days", done, len(work))
-            job.count(day, hours)
+                on_progress("days", done, len(touched))
+            job.compute(Day(published, repeats, day, as_of))
         job.finish()
+        previously = info.as_of if base and info else None
+        rows = job.rows + WindowJob(draft, as_of).run(touched, previously, started)
         through = manifest.published_through
-        kind, detail = "refresh" if base else "rebuild", f"{job.hours} hours of {len(work)} days"
-        draft.record(Run(kind, started, datetime.now(UTC), "ok", through, job.rows, detail), manifest.store)
+        kind, detail = "refresh" if base else "rebuild", f"{len(touched)} days"
+        run = Run(kind, started, datetime.now(UTC), "ok", through, rows, detail)
+        draft.record(run, manifest.store, as_of)
         draft.publish()
     if on_progress:
-        on_progress("days", len(work), len(work))
-    return RefreshOutcome(through, base or 0, job.hours, len(work), job.rows, 0.0, up_to_date=False)
+        on_progress("days", len(touched), len(touched))
+    return RefreshOutcome(through, base or 0, len(touched), rows, 0.0, up_to_date=False)
+
+
+def _as_of(published: Published) -> datetime:
+    """Until when the published events tell anything: when the last commit came, or the receiver was up."""
+    last = published.manifest.published_through - 1
+    uptime = published.scan(RECEIVER_UPTIME, published.days(RECEIVER_UPTIME)[-2:])
+    moments = [uptime.select(pl.col("until").max())]
+    moments += [
+        published.scan(dataset, after=last).select(until=pl.col("received_at").max())
+        for dataset in EVENT_DATASETS
+    ]
+    latest = pl.concat(moments).select(pl.col("until").max()).collect(engine="streaming").item()
+    return latest if isinstance(latest, datetime) else datetime.fromtimestamp(0, UTC)
 
 
 def _can_build_upon(info: ResultsInfo, manifest: Manifest) -> bool:
@@ -139,4 +158,4 @@ def _can_build_upon(info: ResultsInfo, manifest: Manifest) -> bool:
 
 
 def _unchanged(computed_through: int) -> RefreshOutcome:
-    return RefreshOutcome(computed_through, computed_through, 0, 0, 0, 0.0, up_to_date=True)
+    return RefreshOutcome(computed_through, computed_through, 0, 0, 0.0, up_to_date=True)

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 import polars as pl
 
 from analytics.published import Published
-from analytics.sli_partials import hour_number
-from sli.calls import CALL_KEY, key_hash, repeated_hashes, uncounted, with_call_id
+from sli.calls import CALL_KEY, conflicting, key_hash, repeated_hashes, uncounted, with_call_id
 from sli.schemas import TOOL_CALLS
 
 _DAY = timedelta(days=1)
 _CANDIDATE_COLUMNS = ("day", "event_id", "time_unix_nano", "execution_status", *CALL_KEY)
+_NONE = pl.DataFrame(schema={"event_id": pl.Binary})
+
+
+@dataclass(frozen=True, slots=True)
+class DayRepeats:
+    """Of one day.
+
+    Attributes:
+        uncounted: `event_id` (Binary) of the rows that do not count in the SLI, each once.
+        conflicts: `event_id` of the rows that count, of calls with two different executed outcomes.
+    """
+
+    uncounted: pl.DataFrame
+    conflicts: pl.DataFrame
 
 
 class Repeats:
@@ -23,38 +37,48 @@ class Repeats:
     order reads the keys of each day once.
     """
 
-    _DAYS_KEPT = 3
+    _DAYS_KEPT = 4
 
     def __init__(self, published: Published) -> None:
         self._published = published
         self._days = frozenset(published.days(TOOL_CALLS))
         self._keys: dict[date, pl.DataFrame] = {}
+        self._found: dict[date, DayRepeats] = {}
 
-    def uncounted(self, day: date) -> pl.DataFrame:
-        """The rows of `day` that do not count in the SLI: `event_id`, Binary, each once."""
-        window = self._window(day)
-        hashes = self._candidate_hashes(day, window)
-        parts = [self._candidates(each, hashes) for each in window] if len(hashes) else []
-        if not parts:
-            return pl.DataFrame(schema={"event_id": pl.Binary})
-        return uncounted(pl.concat(parts), day).collect(engine="streaming")
+    def of(self, day: date) -> DayRepeats:
+        """The repeats of a day."""
+        found = self._found.get(day)
+        if found is None:
+            while len(self._found) >= self._DAYS_KEPT:
+                del self._found[next(iter(self._found))]
+            found = self._found[day] = self._find(day)
+        return found
 
-    def hours_with(self, hashes: pl.Series, day: date) -> pl.DataFrame:
-        """The hours of `day` and the days around it that hold one of the keys.
+    def days_with(self, hashes: pl.Series, day: date) -> set[date]:
+        """Which of `day` and the days around it hold one of the keys.
 
         Args:
             hashes: UInt64, of `key_hash`.
-
-        Returns:
-            `day` (Date) and `hour` (Int64, since 1970), each pair once.
         """
-        found = [
-            self._keys_of(each)
-            .filter(pl.col("key_hash").is_in(hashes.implode()))
-            .select(pl.lit(each).alias("day"), hour_number())
+        return {
+            each
             for each in self._window(day)
-        ]
-        return pl.concat(found).unique() if found else pl.DataFrame(schema={"day": pl.Date, "hour": pl.Int64})
+            if self._keys_of(each)["key_hash"].is_in(hashes.implode()).any()
+        }
+
+    def _find(self, day: date) -> DayRepeats:
+        if day not in self._days:
+            return DayRepeats(_NONE, _NONE)
+        window = self._window(day)
+        hashes = self._candidate_hashes(day, window)
+        if not len(hashes):
+            return DayRepeats(_NONE, _NONE)
+        candidates = pl.concat([self._candidates(each, hashes) for each in window]).collect(
+            engine="streaming"
+        )
+        return DayRepeats(
+            uncounted(candidates.lazy(), day).collect(), conflicting(candidates.lazy(), day).collect()
+        )
 
     def _window(self, day: date) -> list[date]:
         return [each for each in (day - _DAY, day, day + _DAY) if each in self._days]

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 
 import duckdb
 import polars as pl
 
+from analytics.day_files import DayFiles
 from analytics.exceptions import ResultsNotWrittenError
+from analytics.partials import DAY_FILES, PARTIAL_FORMAT, RESULTS_INFO, RETIRED_FILES
+from analytics.published import polars_schema
 from analytics.results_file import (
-    RESULTS_INFO,
     STORED_DATASETS,
     attach,
     connect,
@@ -26,7 +28,6 @@ from analytics.results_file import (
     remove_draft,
     sync,
 )
-from analytics.sli_partials import PARTIAL_FORMAT, SLI_PARTIALS_HOURLY
 from sli.data_directory import DataDirectory
 from sli.schemas import RESULT_FORMAT, RUNS, Dataset
 
@@ -81,16 +82,26 @@ class ResultsDraft:
         self._directory = directory
         self._connection = connection
         self._unordered_since: dict[str, datetime] = {}
+        self._files = DayFiles(directory, self.read(DAY_FILES), self.read(RETIRED_FILES))
 
-    def partials(self, day: date) -> pl.DataFrame:
-        """The partials of a day that the draft holds now: `SLI_PARTIALS_HOURLY`."""
-        start = datetime.combine(day, time(), UTC)
+    def read(self, dataset: Dataset) -> pl.DataFrame:
+        """All rows of a table that the draft holds now, in no particular order."""
         with _writing(self._directory):
-            partials = self._connection.sql(
-                f"SELECT * FROM results.{SLI_PARTIALS_HOURLY.name} WHERE time >= ? AND time < ?",
-                params=[start, start + timedelta(days=1)],
-            )
-            return pl.DataFrame(partials)
+            rows = self._connection.sql(f"SELECT {', '.join(dataset.names)} FROM results.{dataset.name}")
+            return pl.DataFrame(rows).cast(polars_schema(dataset))
+
+    def file(self, dataset: Dataset, day: date, rows: pl.DataFrame) -> None:
+        """Put the rows of a day, as a Parquet file, in the place of those that were listed before.
+
+        Args:
+            rows: at least the columns of the dataset.
+        """
+        with _writing(self._directory):
+            self._files.write(dataset, day, rows)
+
+    def filed(self, dataset: Dataset, days: Collection[date]) -> pl.LazyFrame:
+        """The rows of `days` that files hold, the new ones included: at least the columns of the dataset."""
+        return self._files.scan(dataset, days)
 
     def replace(self, dataset: Dataset, times: Sequence[datetime], rows: pl.DataFrame) -> None:
         """Put `rows` in the place of all rows of `dataset` that are of one of `times`.
@@ -114,6 +125,12 @@ class ResultsDraft:
             self._unordered_since[dataset.name] = min(since, first)
         self._insert(dataset, rows)
 
+    def replace_all(self, dataset: Dataset, rows: pl.DataFrame) -> None:
+        """Put `rows` in the place of all rows of `dataset`."""
+        with _writing(self._directory):
+            self._connection.execute(f"DELETE FROM results.{dataset.name}")
+        self._insert(dataset, rows)
+
     def put_in_order(self, dataset: Dataset, order: Sequence[str]) -> None:
         """Make the rows of `dataset` lie in the order of the columns `order`, of which time is first.
 
@@ -131,23 +148,24 @@ class ResultsDraft:
             self._connection.execute(f"DELETE FROM {table} WHERE time >= ?", [since])
             self._connection.execute(f"INSERT INTO {table} SELECT * FROM late ORDER BY {', '.join(order)}")
 
-    def keep_runs(self, previous: pl.DataFrame) -> None:
-        """Take over the runs that earlier results recorded: the columns of `RUNS`."""
-        self._insert(RUNS, previous)
+    def keep(self, dataset: Dataset, previous: pl.DataFrame) -> None:
+        """Take over what earlier results recorded: the columns of the dataset."""
+        self._insert(dataset, previous)
 
-    def record(self, run: Run, store: str) -> None:
+    def record(self, run: Run, store: str, as_of: datetime) -> None:
         """Note a run, and that the draft now holds what was computed through its `inputs`.
 
         Args:
             store: id of the event store.
+            as_of: until when the events tell anything.
         """
         self.note(run)
         info = f"results.{RESULTS_INFO.name}"
         with _writing(self._directory):
             self._connection.execute(f"DELETE FROM {info}")
             self._connection.execute(
-                f"INSERT INTO {info} VALUES (?, ?, ?, ?)",
-                [RESULT_FORMAT, PARTIAL_FORMAT, store, run.inputs],
+                f"INSERT INTO {info} VALUES (?, ?, ?, ?, ?)",
+                [RESULT_FORMAT, PARTIAL_FORMAT, store, run.inputs, as_of],
             )
 
     def note(self, run: Run) -> None:
@@ -162,6 +180,9 @@ class ResultsDraft:
 
     def publish(self) -> None:
         """Put the draft in the place of the results; the draft cannot be used any more."""
+        retired = self._files.retire(datetime.now(UTC))
+        self.replace_all(DAY_FILES, self._files.listed())
+        self.replace_all(RETIRED_FILES, self._files.retired())
         with _writing(self._directory):
             self._connection.execute("COMMIT")
             self._connection.execute("CHECKPOINT results")
@@ -169,6 +190,8 @@ class ResultsDraft:
             sync(draft_path(self._directory))
             os.replace(draft_path(self._directory), self._directory.results)
             sync(self._directory.results_folder)
+            for path in retired:
+                path.unlink(missing_ok=True)
 
     def _insert(self, dataset: Dataset, rows: pl.DataFrame) -> None:
         with _writing(self._directory):

@@ -18,21 +18,12 @@ import duckdb
 import polars as pl
 
 from analytics.exceptions import NewerResultsError, ResultsNotWrittenError
+from analytics.partials import KEPT_DATASETS, PARTIAL_FORMAT
 from analytics.published import polars_schema
-from analytics.sli_partials import PARTIAL_FORMAT, SLI_PARTIALS_HOURLY
 from sli.data_directory import DataDirectory
-from sli.schemas import RESULT_DATASETS, RESULT_FORMAT, RUNS, Column, Dataset
+from sli.schemas import BASELINES, RESULT_DATASETS, RESULT_FORMAT, RUNS, Dataset
 
-RESULTS_INFO = Dataset(
-    "results_info",
-    (
-        Column("format", "BIGINT", "RESULT_FORMAT of the tables"),
-        Column("partial_format", "BIGINT", "PARTIAL_FORMAT of the partials"),
-        Column("store", "VARCHAR", "id of the event store that the results were computed from"),
-        Column("computed_through", "BIGINT", "the last commit number whose rows are in the results"),
-    ),
-)
-STORED_DATASETS = (RESULTS_INFO, SLI_PARTIALS_HOURLY, *RESULT_DATASETS)
+STORED_DATASETS = (*KEPT_DATASETS, *RESULT_DATASETS)
 """All tables of the file."""
 
 
@@ -44,11 +35,13 @@ class ResultsInfo:
         current: its tables are those that this version writes.
         store: id of the event store.
         computed_through: the last commit number whose rows are in the results.
+        as_of: until when the events told anything.
     """
 
     current: bool
     store: str
     computed_through: int
+    as_of: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +111,23 @@ def previous_results(directory: DataDirectory) -> PreviousResults:
 
 def previous_runs(directory: DataDirectory) -> pl.DataFrame:
     """The runs that the results in place have recorded: `RUNS`; empty where they cannot be read."""
-    none = pl.DataFrame(schema=polars_schema(RUNS))
+    return _previous_rows(directory, RUNS, "started, rowid")
+
+
+def previous_baselines(directory: DataDirectory) -> pl.DataFrame:
+    """The baselines of the results in place, with all revisions: `BASELINES`; empty as above."""
+    return _previous_rows(directory, BASELINES, "rowid")
+
+
+def _previous_rows(directory: DataDirectory, dataset: Dataset, order: str) -> pl.DataFrame:
+    none = pl.DataFrame(schema=polars_schema(dataset))
     if not directory.results.exists():
         return none
-    columns = ", ".join(RUNS.names)
+    columns = ", ".join(dataset.names)
     with connect() as connection, suppress(duckdb.Error):
         connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
-        return pl.DataFrame(
-            connection.sql(f"SELECT {columns} FROM results.{RUNS.name} ORDER BY started, rowid")
-        )
+        rows = connection.sql(f"SELECT {columns} FROM results.{dataset.name} ORDER BY {order}")
+        return pl.DataFrame(rows).cast(polars_schema(dataset))
     return none
 
 
@@ -228,7 +229,7 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
         if formats and formats[0][0] > RESULT_FORMAT:
             raise NewerResultsError(original, formats[0][0], RESULT_FORMAT)
         rows = connection.execute(
-            "SELECT format, partial_format, store, computed_through FROM results.results_info"
+            "SELECT format, partial_format, store, computed_through, as_of FROM results.results_info"
         ).fetchall()
         columns = connection.execute(
             "SELECT table_name, column_name FROM duckdb_columns() "
@@ -236,12 +237,12 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
         ).fetchall()
     if len(rows) != 1:
         raise duckdb.InvalidInputException(f"results_info has {len(rows)} rows")
-    result_format, partial_format, store, computed_through = rows[0]
+    result_format, partial_format, store, computed_through, as_of = rows[0]
     stored = {dataset.name for dataset in STORED_DATASETS}
     found = [column for column in columns if column[0] in stored]
     expected = [(d.name, name) for d in sorted(STORED_DATASETS, key=lambda d: d.name) for name in d.names]
     current = result_format == RESULT_FORMAT and partial_format == PARTIAL_FORMAT and found == expected
-    return ResultsInfo(current, store, computed_through)
+    return ResultsInfo(current, store, computed_through, as_of.astimezone(UTC))
 
 
 @contextmanager

@@ -76,6 +76,25 @@ def uncounted(candidates: pl.LazyFrame, day: date) -> pl.LazyFrame:
     )
 
 
+def conflicting(candidates: pl.LazyFrame, day: date) -> pl.LazyFrame:
+    """The rows of `day` that stand for a call with two different executed outcomes.
+
+    Args:
+        candidates: as for `uncounted`.
+
+    Returns:
+        `event_id` of the row of each such call that counts.
+    """
+    executed = pl.col("execution_status").is_in(EXECUTED)
+    order = [~executed, pl.col("time_unix_nano"), pl.col("event_id")]
+    calls = candidates.group_by(CALL_KEY).agg(
+        pl.col("execution_status").filter(executed).n_unique().alias("outcomes"),
+        pl.col("event_id").sort_by(order).first(),
+        pl.col("day").sort_by(order).first(),
+    )
+    return calls.filter((pl.col("outcomes") > 1) & (pl.col("day") == day)).select("event_id")
+
+
 def counted(rows: pl.LazyFrame, uncounted_rows: pl.LazyFrame) -> pl.LazyFrame:
     """Those of the rows that count.
 

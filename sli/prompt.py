@@ -13,6 +13,8 @@ The patterns are anchored and use only what RE2 knows, so that they can be match
 
 from __future__ import annotations
 
+import polars as pl
+
 from sli.vocabulary import Route
 
 SESSION_SEPARATOR = "########"
@@ -23,3 +25,11 @@ ROUTE_PATTERNS: tuple[tuple[Route, str], ...] = (
     (Route.AUTOMATIC, r"^[^#]+########(?:[0-9]+/automatic/[0-9]+|notification.+)$"),
     (Route.SUBAGENT, r"^[^#]+#[^#]+-[^#]+#[0-9]+$"),
 )
+
+
+def route_expression(prompt_id: pl.Expr) -> pl.Expr:
+    """The route that each prompt id tells of by its form: String, a word of `Route`, never null."""
+    route = pl.lit(str(Route.UNKNOWN))
+    for name, pattern in reversed(ROUTE_PATTERNS):
+        route = pl.when(prompt_id.str.contains(pattern)).then(pl.lit(str(name))).otherwise(route)
+    return route

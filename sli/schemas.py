@@ -11,7 +11,7 @@ from dataclasses import dataclass
 EVENT_FORMAT = 2
 """Version of the event store and the manifest: older ones are brought up to it, newer ones refused."""
 
-RESULT_FORMAT = 1
+RESULT_FORMAT = 2
 """Version of the result columns: older results are computed again from the events, newer ones are refused."""
 
 
@@ -280,6 +280,7 @@ _PART = (
     Column("environment", "VARCHAR", "deployment environment, or unset"),
     Column("service_version", "VARCHAR", "service.version, or unknown"),
 )
+_ORDER = (Column("version_order", "VARCHAR", "sorts as versions sort"),)
 _SLI = (
     Column("total", "BIGINT", "distinct calls"),
     Column("success", "BIGINT", "calls whose execution succeeded"),
@@ -289,12 +290,18 @@ _SLI = (
     Column("unknown", "BIGINT", "calls that do not say"),
     Column("executed", "BIGINT", "success + error: the denominator"),
     Column("failure_rate", "DOUBLE", "error / executed; null without executed calls"),
-    Column("failure_rate_low", "DOUBLE", "lower end of the 95 % Wilson interval"),
-    Column("failure_rate_high", "DOUBLE", "upper end of the 95 % Wilson interval"),
+    Column("failure_rate_low", "DOUBLE", "lower end of the 95 % Wilson interval, over calls"),
+    Column("failure_rate_high", "DOUBLE", "upper end of the 95 % Wilson interval, over calls"),
+    Column(
+        "clustered_low", "DOUBLE", "lower end of the 95 % owner-clustered interval; null below two owners"
+    ),
+    Column("clustered_high", "DOUBLE", "upper end of the 95 % owner-clustered interval"),
+    Column("owners", "BIGINT", "owners with executed calls"),
     Column("unknown_ratio", "DOUBLE", "unknown / total"),
     Column("contract_violations", "BIGINT", "calls that break the contract"),
-    Column("version_order", "VARCHAR", "sorts as versions sort"),
+    *_ORDER,
 )
+_RATE = "share of prompts, in [0, 1]"
 
 SLI_HOURLY = Dataset("sli_hourly", (*_PART, *_SLI))
 SLI_DAILY = Dataset("sli_daily", (*_PART, *_SLI))
@@ -302,9 +309,259 @@ SLI_BY_TOOL_TYPE_DAILY = Dataset(
     "sli_by_tool_type_daily",
     (*_PART, Column("tool_type", "VARCHAR", "native, mcp, unknown"), *_SLI),
 )
+SLI_BY_ROUTE_DAILY = Dataset(
+    "sli_by_route_daily",
+    (*_PART, Column("route", "VARCHAR", "settled: acp_foreground, subagent, automatic, ..."), *_SLI),
+)
 SLI_BY_FUNCTION_DAILY = Dataset(
     "sli_by_function_daily",
     (*_PART, Column("function_name", "VARCHAR", "the tool"), *_SLI),
+)
+FUNCTION_ERRORS_DAILY = Dataset(
+    "function_errors_daily",
+    (
+        *_PART,
+        Column("function_name", "VARCHAR", "the tool"),
+        Column("error_type", "VARCHAR", "class of the error; unknown where not said"),
+        Column("calls", "BIGINT", "failed executions"),
+        Column("would_warn", "BIGINT", "foreground prompts that the replayed guard would warn for it"),
+        Column("would_stop", "BIGINT", "foreground prompts that the replayed guard would stop for it"),
+        *_ORDER,
+    ),
+)
+FAILURE_CLASSES_DAILY = Dataset(
+    "failure_classes_daily",
+    (
+        *_PART,
+        Column("class", "VARCHAR", "what the terminal status hides; see sli/failure_classes.py"),
+        Column("error_type", "VARCHAR", "class of the error; null where the terminal status is no error"),
+        Column("calls", "BIGINT", "distinct calls"),
+        *_ORDER,
+    ),
+)
+PROMPTS = Dataset(
+    "prompts",
+    (
+        Column("environment", "VARCHAR", "deployment environment, or unset"),
+        Column("service_version", "VARCHAR", "service.version, or unknown"),
+        Column("prompt_id", "VARCHAR", "the prompt"),
+        Column("session_id", "VARCHAR", "the session that it is part of"),
+        Column("route", "VARCHAR", "settled: acp_foreground, subagent, automatic, ..."),
+        Column("owner", "VARCHAR", "keyed hash of the owner, or null"),
+        Column("mode", "VARCHAR", "of the guard; unknown where nothing tells; null on other routes"),
+        Column("supported_host", "BOOLEAN", "no input was unreliable; null on other routes"),
+        Column(
+            "turn_status", "VARCHAR", "ok, cancelled, error, unknown, unfinished; open while it may go on"
+        ),
+        Column("started", "TIMESTAMPTZ", "its first record"),
+        Column("ended", "TIMESTAMPTZ", "its last record, or the end of its interaction"),
+        Column("duration_ms", "DOUBLE", "of its interaction, milliseconds"),
+        Column("rounds", "BIGINT", "answers of the main conversation"),
+        Column("tokens", "BIGINT", "of all its model answers"),
+        Column("calls", "BIGINT", "distinct tool calls"),
+        Column("day", "DATE", "UTC date of its first record"),
+        Column("revision", "BIGINT", "on how many dates records of it came after their day had closed"),
+    ),
+)
+QUALITY_DAILY = Dataset(
+    "quality_daily",
+    (
+        *_PART,
+        Column("total", "BIGINT", "distinct calls"),
+        Column("stored", "BIGINT", "rows of tool_calls, repeats of calls included"),
+        Column("unknown_ratio", "DOUBLE", "calls that do not say / distinct calls"),
+        Column("contract_violations", "BIGINT", "calls that break the contract"),
+        Column("call_conflicts", "BIGINT", "calls with two different executed outcomes"),
+        Column("provider_duplicates", "BIGINT", "rows of a call that was there already"),
+        Column("duplicates", "BIGINT", "records that arrived that day and were stored already"),
+        Column("rejected", "BIGINT", "records that arrived that day and cannot be kept"),
+        Column("missing_call_id", "BIGINT", "rows of tool_calls without a call id"),
+        Column("missing_prompt_id", "BIGINT", "rows of tool_calls without a prompt id"),
+        Column("missing_response_id", "BIGINT", "rows of tool_calls without a response id"),
+        Column("missing_timestamp", "BIGINT", "rows of tool_calls whose time the producer did not stamp"),
+        Column("completeness", "DOUBLE", "stored / counted by the producer; null without a counter"),
+        Column("lateness_p50_s", "DOUBLE", "seconds from event to arrival"),
+        Column("lateness_p95_s", "DOUBLE", "seconds from event to arrival"),
+        Column("lateness_max_s", "DOUBLE", "seconds from event to arrival"),
+        Column("late_after_close", "BIGINT", "rows of tool_calls that came after the day had closed"),
+        Column("contract_bearing", "BOOLEAN", "a release with the contract, and at most 0.1 % unknown"),
+        Column("revision", "BIGINT", "on how many dates rows came after the day had closed"),
+        *_ORDER,
+    ),
+)
+COMPLETENESS_DAILY = Dataset(
+    "completeness_daily",
+    (
+        *_PART,
+        Column("counter", "VARCHAR", "tool_executions, tool_calls, guard_decisions"),
+        Column(
+            "status",
+            "VARCHAR",
+            "execution status, terminal status or decision; all where the counter has no label",
+        ),
+        Column("counted", "DOUBLE", "increases of the producer's counter; null without a counter"),
+        Column("stored", "BIGINT", "rows that are stored"),
+        Column("completeness", "DOUBLE", "stored / counted"),
+        *_ORDER,
+    ),
+)
+FIELD_COVERAGE_DAILY = Dataset(
+    "field_coverage_daily",
+    (
+        *_PART,
+        Column("event", "VARCHAR", "the event table"),
+        Column("field", "VARCHAR", "its column"),
+        Column("events", "BIGINT", "rows"),
+        Column("present", "BIGINT", "rows that carry it"),
+        *_ORDER,
+    ),
+)
+REJECTIONS_DAILY = Dataset(
+    "rejections_daily",
+    (
+        Column("time", "TIMESTAMPTZ", "start of the day, UTC"),
+        Column("day", "DATE", "UTC date"),
+        Column("signal", "VARCHAR", "logs, traces, metrics"),
+        Column("reason", "VARCHAR", "why they cannot be kept"),
+        Column("records", "BIGINT", "records"),
+    ),
+)
+_SHADOW = (
+    *_PART,
+    Column("mode", "VARCHAR", "off, shadow, warn, enforce; unknown where nothing tells"),
+    Column("supported_host", "BOOLEAN", "no input was unreliable"),
+)
+SHADOW_DAILY = Dataset(
+    "shadow_daily",
+    (
+        *_SHADOW,
+        Column("prompts", "BIGINT", "foreground prompts"),
+        Column("tool_prompts", "BIGINT", "of these, with a tool call"),
+        Column("guarded_prompts", "BIGINT", "of these, with a record of the guard"),
+        *(
+            Column(f"prompts_{name}", "BIGINT", f"prompts with a decision {name}")
+            for name in ("would_warn", "warned", "would_stop", "stopped")
+        ),
+        *(
+            Column(name, "BIGINT", f"transitions with the decision {name}")
+            for name in ("tracked", "would_warn", "warned", "would_stop", "stopped")
+        ),
+        Column("would_warn_per_1000", "DOUBLE", "prompts_would_warn in a thousand prompts: volume only"),
+        Column("would_stop_per_1000", "DOUBLE", "prompts_would_stop in a thousand prompts: volume only"),
+        Column("warned_candidates", "BIGINT", "candidates that were, or would be, warned of"),
+        Column("went_on", "BIGINT", "of these, that went on to a stop"),
+        Column("went_on_ratio", "DOUBLE", "went_on / warned_candidates"),
+        Column("calls_saved", "BIGINT", "calls that began after the replayed guard would have stopped"),
+        *_ORDER,
+    ),
+)
+SHADOW_RESETS_DAILY = Dataset(
+    "shadow_resets_daily",
+    (
+        *_SHADOW,
+        Column("reset_reason", "VARCHAR", "why a candidate was dropped"),
+        Column("resets", "BIGINT", "transitions"),
+        *_ORDER,
+    ),
+)
+REPLAY_DAILY = Dataset(
+    "replay_daily",
+    (
+        *_PART,
+        Column("route", "VARCHAR", "settled: acp_foreground, subagent, automatic, ..."),
+        Column("failures", "BIGINT", "threshold: failures before a warning"),
+        Column("batches", "BIGINT", "threshold: batches before a warning"),
+        Column("prompts", "BIGINT", "prompts with a tool call"),
+        Column("not_replayable", "BIGINT", "of these, whose batches cannot be told"),
+        Column("prompts_would_warn", "BIGINT", "prompts that would be warned"),
+        Column("prompts_would_stop", "BIGINT", "prompts that would be stopped"),
+        Column("calls_saved", "BIGINT", "calls that began after the stop"),
+        *_ORDER,
+    ),
+)
+REPLAY_AGREEMENT_DAILY = Dataset(
+    "replay_agreement_daily",
+    (
+        *_PART,
+        Column("reason", "VARCHAR", "decision, or reason of a reset"),
+        Column("agree", "BIGINT", "decisions that replay and producer share"),
+        Column("replay_only", "BIGINT", "decisions of the replay alone"),
+        Column("producer_only", "BIGINT", "decisions of the producer alone"),
+        *_ORDER,
+    ),
+)
+BASELINES = Dataset(
+    "baselines",
+    (
+        Column("environment", "VARCHAR", "deployment environment"),
+        Column("service_version", "VARCHAR", "service.version"),
+        Column("window_end", "DATE", "last day of the window"),
+        Column("revision", "BIGINT", "0, and one more each time that late events changed it"),
+        Column("status", "VARCHAR", "ok or refused"),
+        Column("reason", "VARCHAR", "why it is refused, and what is still missing"),
+        Column("window_start", "DATE", "first day of the window"),
+        Column("complete_days", "BIGINT", "complete days in it"),
+        Column("quiet_days", "BIGINT", "of these, without events"),
+        Column("total", "BIGINT", "distinct calls of foreground prompts"),
+        Column("executed", "BIGINT", "of these, executed"),
+        Column("failure_rate", "DOUBLE", "failed / executed; null without executed calls"),
+        Column("failure_rate_low", "DOUBLE", "lower end of the 95 % Wilson interval"),
+        Column("failure_rate_high", "DOUBLE", "upper end of the 95 % Wilson interval"),
+        Column("clustered_low", "DOUBLE", "lower end of the 95 % owner-clustered interval"),
+        Column("clustered_high", "DOUBLE", "upper end of the 95 % owner-clustered interval"),
+        Column("owners", "BIGINT", "owners with executed calls"),
+        Column("daily_sd", "DOUBLE", "standard deviation of the daily failure rates"),
+        Column("unknown_ratio", "DOUBLE", "calls that do not say / distinct calls"),
+        Column("prompts", "BIGINT", "foreground prompts"),
+        Column("completion_rate", "DOUBLE", f"turn status ok: {_RATE}"),
+        Column("cancellation_rate", "DOUBLE", f"turn status cancelled: {_RATE}"),
+        Column("disconnect_or_retry_rate", "DOUBLE", f"followed by either within ten minutes: {_RATE}"),
+        Column("latency_p50_ms", "DOUBLE", "duration of interactions, milliseconds"),
+        Column("latency_p95_ms", "DOUBLE", "duration of interactions, milliseconds"),
+        Column("tokens_mean", "DOUBLE", "tokens a prompt"),
+        Column("rounds_mean", "DOUBLE", "answers of the main conversation a prompt"),
+        Column(
+            "would_warn_per_1000", "DOUBLE", "prompts that shadow mode would warn, in a thousand: volume only"
+        ),
+        Column(
+            "would_stop_per_1000", "DOUBLE", "prompts that shadow mode would stop, in a thousand: volume only"
+        ),
+        Column("completeness", "DOUBLE", "stored / counted by the producer; null without a counter"),
+        Column("late_events", "BIGINT", "rows of tool_calls that came after their day had closed"),
+        Column("lost_events", "BIGINT", "counted by the producer and not stored; null without a counter"),
+        Column("revised_at", "TIMESTAMPTZ", "when the revision was computed; null for revision 0"),
+        *_ORDER,
+    ),
+)
+COMPARISONS = Dataset(
+    "comparisons",
+    (
+        Column("environment", "VARCHAR", "of both"),
+        Column("version_a", "VARCHAR", "service.version of a"),
+        Column("version_b", "VARCHAR", "service.version of b"),
+        Column("window_end_a", "DATE", "last day of a's window"),
+        Column("window_end_b", "DATE", "last day of b's window"),
+        Column("measure", "VARCHAR", "failure_rate, or that of a function"),
+        Column("function_name", "VARCHAR", "the tool; null for all"),
+        Column("a", "DOUBLE", "value of a"),
+        Column("b", "DOUBLE", "value of b"),
+        Column("difference", "DOUBLE", "b - a"),
+        Column("low", "DOUBLE", "lower end of the difference's 95 % interval"),
+        Column("high", "DOUBLE", "upper end of the difference's 95 % interval"),
+        Column("definition_changed", "BOOLEAN", "what counts as a failure has probably changed"),
+        Column("error_types", "VARCHAR[]", "the error types that appeared or vanished with the step"),
+    ),
+)
+COVERAGE = Dataset(
+    "coverage",
+    (
+        Column("environment", "VARCHAR", "deployment environment"),
+        Column("day", "DATE", "UTC date"),
+        Column("complete", "BOOLEAN", "it is over, and the receiver accepted for all but a minute of it"),
+        Column("seconds_not_accepting", "DOUBLE", "seconds, as far as the day is over"),
+        Column("gaps", "BIGINT", "how often the receiver stopped accepting"),
+        Column("events", "BIGINT", "rows of tool_calls"),
+    ),
 )
 RUNS = Dataset(
     "runs",
@@ -319,10 +576,28 @@ RUNS = Dataset(
     ),
 )
 
+FILED_DATASETS: tuple[Dataset, ...] = (PROMPTS,)
+"""Results that are too many for the results database: Parquet files, one a day, which it lists."""
+
 RESULT_DATASETS: tuple[Dataset, ...] = (
     SLI_HOURLY,
     SLI_DAILY,
     SLI_BY_TOOL_TYPE_DAILY,
+    SLI_BY_ROUTE_DAILY,
     SLI_BY_FUNCTION_DAILY,
+    FUNCTION_ERRORS_DAILY,
+    FAILURE_CLASSES_DAILY,
+    QUALITY_DAILY,
+    COMPLETENESS_DAILY,
+    FIELD_COVERAGE_DAILY,
+    REJECTIONS_DAILY,
+    SHADOW_DAILY,
+    SHADOW_RESETS_DAILY,
+    REPLAY_DAILY,
+    REPLAY_AGREEMENT_DAILY,
+    BASELINES,
+    COMPARISONS,
+    COVERAGE,
     RUNS,
 )
+"""Results that the results database holds."""

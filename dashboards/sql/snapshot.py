@@ -15,7 +15,7 @@ import duckdb
 from dashboards.sql.exceptions import NewerResults, PublishedUnreadable, ResultsUnavailable
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError
-from sli.schemas import EVENT_DATASETS, RESULT_DATASETS, RESULT_FORMAT, Dataset
+from sli.schemas import EVENT_DATASETS, FILED_DATASETS, RESULT_DATASETS, RESULT_FORMAT, Dataset
 
 FileState = tuple[int, int, int] | None
 """Inode, time of change and size: what differs whenever a file is replaced. None without a file."""
@@ -123,8 +123,19 @@ class Snapshot:
                     raise ResultsUnavailable(path, f"format {found}, this version reads {RESULT_FORMAT}")
             for dataset in RESULT_DATASETS:
                 _make_view(connection, dataset, f"results.main.{dataset.name}" if exists else None)
+            for dataset in FILED_DATASETS:
+                files = self._filed(connection, dataset) if exists else []
+                source = f"read_parquet([{_texts(files)}], hive_partitioning = false)" if files else None
+                _make_view(connection, dataset, source)
         except duckdb.Error as error:
             raise ResultsUnavailable(path, str(error).splitlines()[0]) from error
+
+    def _filed(self, connection: duckdb.DuckDBPyConnection, dataset: Dataset) -> list[str]:
+        """The files that hold a dataset, by the results' own list."""
+        rows = connection.execute(
+            "SELECT path FROM results.main.day_files WHERE dataset = ? ORDER BY day", [dataset.name]
+        ).fetchall()
+        return [str(self._directory.results_folder / path) for (path,) in rows]
 
     def _close_up(self, connection: duckdb.DuckDBPyConnection, limits: Limits) -> None:
         """Set the limits and take everything away that reading does not need; in the end, the key too."""

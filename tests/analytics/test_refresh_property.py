@@ -80,6 +80,9 @@ def expected_table(rows: Sequence[Row], step: str, split: tuple[str, ...]) -> li
                 "failure_rate": counts["error"] / executed if executed else None,
                 "failure_rate_low": pytest.approx(low, abs=1e-12),
                 "failure_rate_high": pytest.approx(high, abs=1e-12),
+                "clustered_low": None,
+                "clustered_high": None,
+                "owners": 0,
                 "unknown_ratio": counts["unknown"] / len(of_group),
                 "contract_violations": sum(r["contract_violation"] for r in of_group),
             }

@@ -26,13 +26,13 @@ def repeats_of(folder: EventFolder) -> Repeats:
 
 
 def uncounted(folder: EventFolder, day: date = THIRD) -> list[int]:
-    return sorted(UUID(bytes=event).int for event in repeats_of(folder).uncounted(day)["event_id"])
+    return sorted(UUID(bytes=event).int for event in repeats_of(folder).of(day).uncounted["event_id"])
 
 
 def test_nothing_is_repeated(folder: EventFolder) -> None:
     folder.publish(folder.call("2026-11-03T10:00"), folder.call("2026-11-04T10:00"))
     assert uncounted(folder) == []
-    assert repeats_of(folder).uncounted(THIRD).columns == ["event_id"]
+    assert repeats_of(folder).of(THIRD).uncounted.columns == ["event_id"]
 
 
 def test_a_day_without_events(folder: EventFolder) -> None:
@@ -78,6 +78,18 @@ def test_the_keys_of_each_day_are_read_once(folder: EventFolder, monkeypatch: py
 
     monkeypatch.setattr(Published, "scan", noted)
     for day in days:
-        assert repeats.uncounted(day).is_empty()
+        assert repeats.of(day).uncounted.is_empty()
     assert read == days
-    assert len(repeats._keys) == 3
+    assert len(repeats._keys) == 4
+
+
+def test_a_call_with_two_executed_outcomes_is_a_conflict_of_the_row_that_counts(folder: EventFolder) -> None:
+    folder.publish(
+        folder.call("2026-11-03T10:00", "not_started", **SAME),
+        folder.call("2026-11-03T11:00", "error", **SAME),
+        folder.call("2026-11-04T10:00", "success", **SAME),
+        folder.call("2026-11-03T10:00", "success", call_id="twice"),
+        folder.call("2026-11-03T11:00", "success", call_id="twice"),
+    )
+    conflicts = [repeats_of(folder).of(date(2026, 11, day)).conflicts for day in (3, 4)]
+    assert [[UUID(bytes=event).int for event in each["event_id"]] for each in conflicts] == [[2], []]

@@ -9,18 +9,18 @@ import polars as pl
 import pytest
 
 from analytics import results_draft as results_draft_module
+from analytics.day_tables import DAY_TABLES
 from analytics.exceptions import ResultsNotWrittenError
 from analytics.published import polars_schema
 from analytics.results_draft import ResultsDraft, Run, results_draft
 from analytics.results_file import draft_path
-from analytics.sli_tables import SLI_TABLES
 from sli.schemas import SLI_HOURLY
 
 if TYPE_CHECKING:
     from tests.analytics.segments import EventFolder
 
 START = datetime(2026, 11, 3, tzinfo=UTC)
-ORDER = SLI_TABLES[0].order
+ORDER = DAY_TABLES[0].order
 
 
 def hour(number: int) -> datetime:
@@ -49,7 +49,7 @@ def write(folder: EventFolder, keep_previous: bool, *steps: dict[int, int]) -> l
         for step in steps:
             replace(draft, step)
         draft.put_in_order(SLI_HOURLY, ORDER)
-        draft.record(run(1), "store")
+        draft.record(run(1), "store", START)
         draft.publish()
     return [(row["time"][8:13], row["total"]) for row in folder.table("sli_hourly")]
 
@@ -93,7 +93,7 @@ def test_only_the_last_runs_are_kept(folder: EventFolder, monkeypatch: pytest.Mo
     folder.directory.results_folder.mkdir(parents=True)
     with results_draft(folder.directory, keep_previous=False) as draft:
         for number in range(5):
-            draft.record(run(number), "store")
+            draft.record(run(number), "store", START)
         draft.publish()
     assert [row["inputs"] for row in folder.table("runs")] == [2, 3, 4]
     assert folder.table("results_info")[0]["computed_through"] == 4

@@ -1,9 +1,9 @@
-"""Which hours are counted again: every hour that can have changed, and hardly any other."""
+"""Which days are computed again: every day that can have changed, and hardly any other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -11,12 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from analytics.day import Day
 from analytics.published import Published, read_published
 from analytics.repeats import Repeats
-from analytics.sli_partials import hour_start, sli_partials
-from analytics.touched import touched_hours
-from sli.calls import counted
-from sli.schemas import TOOL_CALLS
+from analytics.touched import touched_days
+from sli.schemas import (
+    GUARD_DECISIONS,
+    INGEST_COUNTS,
+    MODEL_CALLS,
+    PROMPT_EVENTS,
+    RECEIVER_UPTIME,
+)
 
 if TYPE_CHECKING:
     from tests.analytics.segments import EventFolder
@@ -30,52 +35,99 @@ def read(folder: EventFolder) -> Published:
     return published
 
 
-def touched(folder: EventFolder, after: int) -> list[str]:
+def touched(folder: EventFolder, after: int, previously: str = "2027-01-01", now: str = "2027-01-01") -> str:
+    """The days of the month that are touched."""
     published = read(folder)
-    found = touched_hours(published, Repeats(published), after)
-    for day, hours in found.items():
-        assert {hour_start(hour).date() for hour in hours} == {day}
-    return [f"{hour_start(hour):%d %H}" for hours in found.values() for hour in hours]
+    moments = [datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (previously, now)]
+    found = touched_days(published, Repeats(published), after, *moments)
+    return " ".join(f"{day:%d}" for day in sorted(found))
 
 
-def test_the_hours_of_new_rows(folder: EventFolder) -> None:
-    folder.publish(folder.call("2026-11-03T08:00"), folder.call("2026-11-03T10:00"))
-    folder.publish(folder.call("2026-11-03T10:59"), folder.call("2026-11-01T10:00", call_id=None))
-    assert touched(folder, after=1) == ["01 10", "03 10"]
-    assert touched(folder, after=0) == ["01 10", "03 08", "03 10"]
-    assert touched(folder, after=2) == []
+def test_the_days_of_new_rows(folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-05T08:00"), folder.call("2026-11-03T10:00"))
+    folder.publish(folder.call("2026-11-03T10:59", prompt_id=None, call_id=None))
+    folder.publish(folder.row(INGEST_COUNTS, "2026-11-09T10:59"))
+    assert touched(folder, after=0) == "03 05 09"
+    assert touched(folder, after=1) == "03 09"
+    assert touched(folder, after=2) == "09"
+    assert touched(folder, after=3) == ""
 
 
 @pytest.mark.parametrize(
     ("old", "expected"),
     [
-        ("2026-11-03T08:00", ["03 08", "03 10"]),
-        ("2026-11-02T00:00", ["02 00", "03 10"]),
-        ("2026-11-04T23:59", ["03 10", "04 23"]),
-        ("2026-11-01T23:59", ["03 10"]),
-        ("2026-11-05T00:00", ["03 10"]),
+        ("2026-11-02T00:00", "02 03"),
+        ("2026-11-04T23:59", "03 04"),
+        ("2026-11-01T23:59", "03"),
+        ("2026-11-05T00:00", "03"),
     ],
 )
-def test_the_hours_of_rows_of_the_same_call(folder: EventFolder, old: str, expected: list[str]) -> None:
-    folder.publish(folder.call(old, **SAME), folder.call("2026-11-03T02:00", call_id=None))
-    folder.publish(folder.call("2026-11-03T10:00", **SAME))
+def test_the_days_beside_that_hold_a_row_of_the_same_call(
+    folder: EventFolder, old: str, expected: str
+) -> None:
+    folder.publish(folder.call(old, prompt_id=None, **SAME))
+    folder.publish(folder.call("2026-11-03T10:00", prompt_id=None, **SAME))
     assert touched(folder, after=1) == expected
 
 
-def test_rows_without_a_call_id_touch_no_other_hour(folder: EventFolder) -> None:
-    folder.publish(folder.call("2026-11-03T08:00", call_id=None))
-    folder.publish(folder.call("2026-11-03T10:00", call_id=None))
-    assert touched(folder, after=1) == ["03 10"]
+def test_rows_without_ids_touch_no_other_day(folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-02T23:00", call_id=None, prompt_id=None))
+    folder.publish(folder.call("2026-11-03T00:00", call_id=None, prompt_id=None))
+    assert touched(folder, after=1) == "03"
 
 
-def partials_by_hour(published: Published, days: Sequence[date]) -> dict[datetime, list[Any]]:
+PROMPT = {"prompt_id": "s########1", "session_id": "s"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "columns"),
+    [
+        (MODEL_CALLS, PROMPT | {"outcome": "response"}),
+        (GUARD_DECISIONS, PROMPT | {"decision": "tracked"}),
+        (PROMPT_EVENTS, PROMPT | {"kind": "interaction"}),
+        # A conversation that finished has no prompt id: the trace leads to it.
+        (PROMPT_EVENTS, {"kind": "conversation_finished", "trace_id": "t", "session_id": "z"}),
+        # Its mode is that of its session's other guard records.
+        (GUARD_DECISIONS, {"prompt_id": "s########2", "session_id": "s", "decision": "tracked"}),
+        (PROMPT_EVENTS, {"prompt_id": "s########2", "session_id": "s", "kind": "user_retry"}),
+    ],
+)
+def test_the_days_beside_that_hold_a_record_of_the_same_prompt(
+    folder: EventFolder, dataset: Any, columns: dict[str, Any]
+) -> None:
+    folder.publish(
+        *[folder.call(f"2026-11-0{day}T10:00", call_id=None, **PROMPT) for day in (2, 4, 5)],
+        folder.row(PROMPT_EVENTS, "2026-11-02T10:00", kind="user_prompt", trace_id="t", **PROMPT),
+        folder.call("2026-11-01T10:00", call_id=None, **PROMPT),
+    )
+    folder.publish(folder.row(dataset, "2026-11-03T10:00", **columns))
+    assert touched(folder, after=1) == "02 03 04"
+
+
+def test_a_prompt_of_another_version_is_another_prompt(folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-02T10:00", call_id=None, service_version="0.9.0", **PROMPT))
+    folder.publish(folder.call("2026-11-03T10:00", call_id=None, **PROMPT))
+    assert touched(folder, after=1) == "03"
+
+
+def test_prompts_that_may_have_become_unfinished_meanwhile(folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-02T23:55"), folder.call("2026-11-03T10:00"))
+    assert touched(folder, 1, "2026-11-03T00:04", "2026-11-03T00:06") == "02 03"
+    assert touched(folder, 1, "2026-11-03T00:10", "2026-11-03T00:12") == "03"
+    assert touched(folder, 1, "2026-11-04T00:10", "2026-11-04T00:12") == ""
+
+
+def test_uptime_that_reaches_into_the_next_day(folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-02T10:00"), folder.call("2026-11-03T10:00"))
+    until = datetime(2026, 11, 3, 0, 0, 30, tzinfo=UTC)
+    folder.publish(folder.row(RECEIVER_UPTIME, "2026-11-02T23:59:30", until=until))
+    assert touched(folder, after=1) == "02 03"
+
+
+def cells_of(published: Published, days: Sequence[date]) -> dict[date, list[Any]]:
     repeats = Repeats(published)
-    found: dict[datetime, list[Any]] = {}
-    for day in days:
-        rows = counted(published.scan(TOOL_CALLS, [day]), repeats.uncounted(day).lazy())
-        for row in sli_partials(rows).sort(pl.all()).collect(engine="streaming").iter_rows():
-            found.setdefault(row[0], []).append(row)
-    return found
+    as_of = datetime(2027, 1, 1, tzinfo=UTC)
+    return {day: Day(published, repeats, day, as_of).cells.sort(pl.all()).rows() for day in days}
 
 
 ROWS = st.lists(
@@ -92,7 +144,7 @@ ROWS = st.lists(
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(old=ROWS, new=ROWS)
-def test_an_hour_that_is_not_touched_does_not_change(
+def test_a_day_that_is_not_touched_does_not_change(
     new_folder: Callable[[], EventFolder], old: list[Any], new: list[Any]
 ) -> None:
     folder = new_folder()
@@ -102,11 +154,8 @@ def test_an_hour_that_is_not_touched_does_not_change(
         folder.publish(*[folder.call(f"2026-11-0{d}T{t}", status, call_id=c) for d, t, status, c in rows])
 
     publish(old)
-    before = partials_by_hour(read(folder), days)
+    before = cells_of(read(folder), days)
     publish(new)
-    after = partials_by_hour(read(folder), days)
-    published = read(folder)
-    hours = touched_hours(published, Repeats(published), after=1).values()
-    touched_times = {hour_start(hour) for of_day in hours for hour in of_day}
-    changed = {time for time in {*before, *after} if before.get(time) != after.get(time)}
-    assert changed <= touched_times
+    after = cells_of(read(folder), days)
+    changed = {f"{day:%d}" for day in days if before[day] != after[day]}
+    assert changed <= set(touched(folder, after=1).split())

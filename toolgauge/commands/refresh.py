@@ -77,7 +77,6 @@ def _compute(
         "computed_through": outcome.computed_through,
         "previously_through": outcome.previously_through,
         "days": outcome.days,
-        "hours": outcome.hours,
         "rows": outcome.rows,
         "seconds": round(outcome.seconds, 3),
         "up_to_date": outcome.up_to_date,

@@ -1,0 +1,129 @@
+"""One UTC day of the published events, as the tables of the day need it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from functools import cached_property
+
+import polars as pl
+
+from analytics.published import Published
+from analytics.repeats import Repeats
+from sli.calls import counted
+from sli.days import DAY
+from sli.foreground import PROMPT_KEY, foreground_prompts, with_settled_route
+from sli.partials import count_cells
+from sli.prompts import (
+    breaks,
+    prompt_records,
+    prompts_of,
+    session_modes,
+    with_disconnect_or_retry,
+    with_modes,
+)
+from sli.schemas import (
+    GUARD_DECISIONS,
+    MODEL_CALLS,
+    PROMPT_EVENTS,
+    RECEIVER_UPTIME,
+    SESSIONS,
+    TOOL_CALLS,
+    Dataset,
+)
+
+PROMPT_DATASETS = (TOOL_CALLS, MODEL_CALLS, PROMPT_EVENTS, GUARD_DECISIONS)
+"""The tables whose rows say something of a prompt."""
+
+
+DISCONNECT_REASONS: tuple[str, ...] = ()
+"""Reasons of a closed event stream that count as a disconnect; none, until an operator names them."""
+
+
+class Day:
+    """What is published of one day; each attribute is worked out once, when it is first asked for.
+
+    Attributes:
+        day: the UTC date.
+        as_of: the moment until which the published events tell anything.
+    """
+
+    def __init__(self, published: Published, repeats: Repeats, day: date, as_of: datetime) -> None:
+        self.day = day
+        self.as_of = as_of
+        self._published = published
+        self._repeats = repeats
+
+    def rows(self, dataset: Dataset) -> pl.LazyFrame:
+        """The rows of a dataset, of this day."""
+        return self._published.scan(dataset, [self.day])
+
+    def around(self, dataset: Dataset) -> pl.LazyFrame:
+        """The rows of a dataset, of this day and the days beside it."""
+        return self._published.scan(dataset, [self.day - DAY, self.day, self.day + DAY])
+
+    @property
+    def calls(self) -> pl.LazyFrame:
+        """The rows of `tool_calls` that count, with their settled route."""
+        return self._counted(self.day).pipe(with_settled_route, self.foreground.lazy())
+
+    @cached_property
+    def uncounted(self) -> pl.DataFrame:
+        """`event_id` of the rows of `tool_calls` that repeat a call."""
+        return self._repeats.of(self.day).uncounted
+
+    @cached_property
+    def conflicts(self) -> pl.DataFrame:
+        """`event_id` of the rows that stand for a call with two executed outcomes."""
+        return self._repeats.of(self.day).conflicts
+
+    @cached_property
+    def foreground(self) -> pl.DataFrame:
+        """The foreground prompts of this day and those beside it: the columns of `PROMPT_KEY`."""
+        events, decisions = self.around(PROMPT_EVENTS), self.around(GUARD_DECISIONS)
+        return foreground_prompts(events, decisions).collect(engine="streaming")
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """Counts of calls by hour and cell: see `count_cells`."""
+        return count_cells(self.calls).collect(engine="streaming")
+
+    @cached_property
+    def prompts(self) -> pl.DataFrame:
+        """The prompts that began on this day: see `prompts_of` and `with_modes`."""
+        own = self._records(self.day)
+        keys = own.select(PROMPT_KEY).unique().collect(engine="streaming")
+        before = self._mentions(self.day - DAY)
+        began = keys.lazy().join(before, on=list(PROMPT_KEY), how="anti")
+        records = pl.concat([own, self._records(self.day + DAY)]).join(began, on=list(PROMPT_KEY), how="semi")
+        modes = session_modes(self.around(GUARD_DECISIONS))
+        prompts = prompts_of(records, self.foreground.lazy(), self.as_of)
+        broken = breaks(self.around(PROMPT_EVENTS), self.around(SESSIONS), DISCONNECT_REASONS)
+        found = with_disconnect_or_retry(with_modes(prompts, modes), broken)
+        return found.collect(engine="streaming").sort(PROMPT_KEY)
+
+    def of_prompts(self, dataset: Dataset, prompts: pl.DataFrame) -> pl.LazyFrame:
+        """The rows of `dataset` that belong to prompts that began on this day.
+
+        Args:
+            dataset: with a prompt id; of `tool_calls`, all rows, repeats of calls included.
+            prompts: the columns of `PROMPT_KEY`.
+        """
+        rows = self._published.scan(dataset, [self.day, self.day + DAY])
+        return rows.join(prompts.lazy().select(PROMPT_KEY), on=list(PROMPT_KEY), how="semi")
+
+    def uptime(self) -> pl.DataFrame:
+        """The receiver's uptime around this day: `since` and `until`."""
+        return self.around(RECEIVER_UPTIME).select("since", "until").collect()
+
+    def _counted(self, day: date) -> pl.LazyFrame:
+        rows = self._published.scan(TOOL_CALLS, [day])
+        repeated = self._repeats.of(day).uncounted
+        return counted(rows, repeated.lazy()) if len(repeated) else rows
+
+    def _records(self, day: date) -> pl.LazyFrame:
+        others = (self._published.scan(dataset, [day]) for dataset in PROMPT_DATASETS[1:])
+        return prompt_records(self._counted(day), *others)
+
+    def _mentions(self, day: date) -> pl.LazyFrame:
+        """The prompts that any record of a day mentions."""
+        return self._records(day).select(PROMPT_KEY).unique()
