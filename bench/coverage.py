@@ -19,6 +19,11 @@ owner it covers 99 % and more, however many small owners there are: what there i
 is never seen twice, so it errs to the wide side (a normal interval with the variance known would be
 4.0 points wide at 2 %).
 
+Where owners differ much more, it covers less. With `--correlation 0.1` at a rate of 2 % most owners hardly
+ever fail and a few often do; a sample that missed those few cannot know of them. Then the clustered
+interval covers 86 to 94 % in the even fleet up to 100 owners, and 90 to 92 % in the heavy-tailed one up to
+1,000 (at 10 %: 93.7 to 96.5 % from 10 on); the textbook interval 78 to 92 and 60 to 89 %.
+
     | fleet, rate | interval | 5 | 10 | 20 | 50 | 100 | 200 | 1,000 |
     | `even` 2% | clustered | 97.1 | 94.2 | 94.5 | 93.8 | 94.1 | 94.5 | 95.1 |
     | `even` 2% | its median width | 5.4 | 3.2 | 2.2 | 1.3 | 1.0 | 0.7 | 0.3 |
@@ -82,12 +87,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.coverage", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--samples", type=int, default=4_000, help="samples a cell (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--correlation",
+        type=float,
+        default=CORRELATION,
+        help="between the calls of an owner (default %(default)s)",
+    )
     options = parser.parse_args()
     print("| fleet, rate | interval | " + " | ".join(f"{owners:,}" for owners in OWNERS) + " |")
     print("| --- | --- |" + " ---: |" * len(OWNERS))
     for fleet in FLEETS:
         for rate in RATES:
-            cells = [coverage(fleet, rate, owners, options.samples, options.seed) for owners in OWNERS]
+            cells = [
+                coverage(fleet, rate, owners, options.samples, options.seed, options.correlation)
+                for owners in OWNERS
+            ]
             rows = {
                 "clustered": [cell.clustered for cell in cells],
                 "its median width": [cell.width for cell in cells],
@@ -99,7 +113,9 @@ def main() -> None:
                 print(f"| `{fleet}` {rate:.0%} | {name} | {shown} |", flush=True)
 
 
-def coverage(fleet: str, rate: float, owners: int, samples: int, seed: int) -> Coverage:
+def coverage(
+    fleet: str, rate: float, owners: int, samples: int, seed: int, correlation: float = CORRELATION
+) -> Coverage:
     """Simulate one cell.
 
     Args:
@@ -107,11 +123,12 @@ def coverage(fleet: str, rate: float, owners: int, samples: int, seed: int) -> C
         rate: the true rate, in (0, 1).
         owners: of each sample, >= 2.
         samples: how many.
+        correlation: between the calls of an owner, in (0, 1).
         seed: the same seed gives the same samples whatever other cells are simulated.
     """
     generator = np.random.default_rng([seed, FLEETS.index(fleet), round(rate * 1_000), owners])
     calls = executed_calls(generator, fleet, samples, owners)
-    total = 1 / CORRELATION - 1
+    total = 1 / correlation - 1
     own_rates = generator.beta(rate * total, (1 - rate) * total, size=calls.shape)
     intervals = sample_intervals(generator.binomial(calls, own_rates), calls)
     return Coverage(
