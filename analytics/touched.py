@@ -46,7 +46,7 @@ def touched_days(
         if last is not None and last.date() > day:
             touched.add(last.date())
     open_since = (previously_as_of - GIVEN_UP_AFTER).date()
-    while open_since <= as_of.date():
+    while previously_as_of < as_of and open_since <= as_of.date():
         touched.add(open_since)
         open_since += timedelta(days=1)
     return touched & _days(published)
