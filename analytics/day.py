@@ -21,6 +21,8 @@ from sli.prompts import (
     with_disconnect_or_retry,
     with_modes,
 )
+from sli.quality import keeps_the_contract
+from sli.replay import batches
 from sli.schemas import (
     GUARD_DECISIONS,
     MODEL_CALLS,
@@ -28,6 +30,7 @@ from sli.schemas import (
     RECEIVER_UPTIME,
     SESSIONS,
     TOOL_CALLS,
+    TOOL_EXECUTIONS,
     Dataset,
 )
 
@@ -110,6 +113,33 @@ class Day:
         """
         rows = self._published.scan(dataset, [self.day, self.day + DAY])
         return rows.join(prompts.lazy().select(PROMPT_KEY), on=list(PROMPT_KEY), how="semi")
+
+    @cached_property
+    def logged(self) -> pl.DataFrame:
+        """The guard's own records of the prompts that began on this day."""
+        return self.of_prompts(GUARD_DECISIONS, self.prompts).collect(engine="streaming")
+
+    @cached_property
+    def batches(self) -> pl.DataFrame:
+        """The calls of the prompts that began on this day, by batch: see `sli.replay`.
+
+        Only of releases with the contract: without an execution status nothing can be replayed.
+        """
+        versions = self.prompts["service_version"].unique()
+        bound = versions.filter(keeps_the_contract(versions))
+        prompts = self.prompts.filter(pl.col("service_version").is_in(bound.implode()))
+        calls = (
+            self.of_prompts(TOOL_CALLS, prompts)
+            .pipe(with_settled_route, self.foreground.lazy())
+            .collect(engine="streaming")
+        )
+        traces = calls.lazy().select("trace_id").unique()
+        executions = self._published.scan(TOOL_EXECUTIONS, [self.day, self.day + DAY])
+        return batches(
+            calls,
+            self.of_prompts(MODEL_CALLS, prompts).collect(engine="streaming"),
+            executions.join(traces, on="trace_id", how="semi").collect(engine="streaming"),
+        )
 
     def uptime(self) -> pl.DataFrame:
         """The receiver's uptime around this day: `since` and `until`."""

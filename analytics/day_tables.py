@@ -25,6 +25,7 @@ from sli.quality import (
     quality_expressions,
 )
 from sli.rate import with_rates
+from sli.replay import agreement, replay, sweep_totals, trips
 from sli.schemas import (
     COMPLETENESS_DAILY,
     FAILURE_CLASSES_DAILY,
@@ -38,6 +39,8 @@ from sli.schemas import (
     QUALITY_DAILY,
     REJECTED,
     REJECTIONS_DAILY,
+    REPLAY_AGREEMENT_DAILY,
+    REPLAY_DAILY,
     SHADOW_DAILY,
     SHADOW_RESETS_DAILY,
     SLI_BY_FUNCTION_DAILY,
@@ -51,7 +54,7 @@ from sli.schemas import (
 )
 from sli.shadow import candidates, foreground_only, resets, shadow_volumes
 from sli.version_column import with_version_order
-from sli.vocabulary import UNKNOWN_ERROR_TYPE
+from sli.vocabulary import UNKNOWN_ERROR_TYPE, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,14 @@ def _function_errors(day: Day) -> pl.DataFrame:
         .agg(calls=pl.len().cast(pl.Int64))
         .collect(engine="streaming")
     )
-    return calls.with_columns(would_warn=pl.lit(0), would_stop=pl.lit(0))
+    tripped = (
+        trips(day.batches, day.logged)
+        .filter(pl.col("route") == str(Route.ACP_FOREGROUND))
+        .select(*PART, "function_name", "would_warn", "would_stop", error_type="execution_error_type")
+    )
+    return calls.join(tripped, on=key, how="full", coalesce=True).with_columns(
+        pl.col("calls", "would_warn", "would_stop").cast(pl.Int64).fill_null(0)
+    )
 
 
 def _quality(day: Day) -> pl.DataFrame:
@@ -232,11 +242,12 @@ def _rejections(day: Day) -> pl.DataFrame:
 
 
 def _foreground(day: Day) -> pl.LazyFrame:
-    decisions = day.of_prompts(GUARD_DECISIONS, day.prompts)
+    saved = replay(day.batches, day.logged).lazy().select(*PROMPT_KEY, "calls_saved")
     return (
         foreground_only(day.prompts.lazy())
-        .join(candidates(decisions), on=list(PROMPT_KEY), how="left")
-        .with_columns(start_of(pl.lit(day.day)), calls_saved=pl.lit(0))
+        .join(candidates(day.logged.lazy()), on=list(PROMPT_KEY), how="left")
+        .join(saved, on=list(PROMPT_KEY), how="left")
+        .with_columns(start_of(pl.lit(day.day)))
     )
 
 
@@ -245,8 +256,25 @@ def _shadow(day: Day) -> pl.DataFrame:
 
 
 def _shadow_resets(day: Day) -> pl.DataFrame:
-    decisions = day.of_prompts(GUARD_DECISIONS, day.prompts)
-    return resets(decisions, _foreground(day)).collect(engine="streaming")
+    return resets(day.logged.lazy(), _foreground(day)).collect(engine="streaming")
+
+
+def _replay(day: Day) -> pl.DataFrame:
+    return sweep_totals(day.batches, day.logged).select(
+        *PART,
+        "route",
+        "prompts",
+        "calls_saved",
+        failures="failure_threshold",
+        batches="batch_threshold",
+        not_replayable=pl.col("prompts") - pl.col("replayable"),
+        prompts_would_warn="would_warn",
+        prompts_would_stop="would_stop",
+    )
+
+
+def _agreement(day: Day) -> pl.DataFrame:
+    return agreement(day.batches, day.logged)
 
 
 DAY_TABLES: Sequence[DayTable] = (
@@ -263,4 +291,6 @@ DAY_TABLES: Sequence[DayTable] = (
     DayTable(REJECTIONS_DAILY, _rejections, ("signal", "reason")),
     DayTable(SHADOW_DAILY, _shadow, ("mode", "supported_host")),
     DayTable(SHADOW_RESETS_DAILY, _shadow_resets, ("mode", "supported_host", "reset_reason")),
+    DayTable(REPLAY_DAILY, _replay, ("route", "failures", "batches")),
+    DayTable(REPLAY_AGREEMENT_DAILY, _agreement, ("reason",)),
 )

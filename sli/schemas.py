@@ -324,8 +324,8 @@ FUNCTION_ERRORS_DAILY = Dataset(
         Column("function_name", "VARCHAR", "the tool"),
         Column("error_type", "VARCHAR", "class of the error; unknown where not said"),
         Column("calls", "BIGINT", "failed executions"),
-        Column("would_warn", "BIGINT", "foreground prompts that the replayed guard would warn for it"),
-        Column("would_stop", "BIGINT", "foreground prompts that the replayed guard would stop for it"),
+        Column("would_warn", "BIGINT", "reminders that the replayed guard would give, in foreground prompts"),
+        Column("would_stop", "BIGINT", "foreground prompts that the replayed guard would stop"),
         *_ORDER,
     ),
 )
