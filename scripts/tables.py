@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from sli.schemas import EVENT_DATASETS, RESULT_DATASETS, Dataset
+from sli.schemas import EVENT_DATASETS, FILED_DATASETS, RESULT_DATASETS, Dataset
 
 _HEAD = """\
 # Tables
@@ -20,7 +20,8 @@ they are undefined. `toolgauge sql` reads all of them.
 
 def render() -> str:
     """The whole page."""
-    events, results = map(_dataset, EVENT_DATASETS), map(_dataset, RESULT_DATASETS)
+    events = map(_dataset, EVENT_DATASETS)
+    results = map(_dataset, (*RESULT_DATASETS, *FILED_DATASETS))
     parts = [_HEAD, "## Events\n\n", *events, "## Results\n\n", *results]
     return "".join(parts).rstrip() + "\n"
 

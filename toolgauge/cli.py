@@ -14,13 +14,17 @@ from dashboards.sql.exceptions import SqlError
 from ingest.exceptions import IngestError
 from sli.manifest import ManifestError
 from toolgauge.commands.backup import backup, restore
+from toolgauge.commands.baseline import baseline, compare
 from toolgauge.commands.check import check
 from toolgauge.commands.configuration import config as config_command
 from toolgauge.commands.doctor import doctor
 from toolgauge.commands.export import export
 from toolgauge.commands.importing import import_files
+from toolgauge.commands.quality import quality
 from toolgauge.commands.refresh import rebuild, refresh
+from toolgauge.commands.replay import replay
 from toolgauge.commands.serve import serve
+from toolgauge.commands.shadow import shadow
 from toolgauge.commands.sli import sli
 from toolgauge.commands.sql import sql
 from toolgauge.exceptions import ToolgaugeError
@@ -32,6 +36,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve,
     "import": import_files,
     "sli": sli,
+    "quality": quality,
+    "shadow": shadow,
+    "replay": replay,
+    "baseline": baseline,
+    "compare": compare,
     "sql": sql,
     "refresh": refresh,
     "rebuild": rebuild,

@@ -99,6 +99,37 @@ class UnknownDataset(WrongUsage):
         self.known = known
 
 
+class UnknownPart(WrongUsage):
+    """An environment or a version that nobody ever reported.
+
+    Attributes:
+        option: where it was named.
+        name: as it was written.
+        known: the ones that were reported.
+    """
+
+    def __init__(self, option: str, name: str, known: list[str]) -> None:
+        super().__init__(f"{option} {name!r} was never reported; there are {', '.join(known)}")
+        self.option = option
+        self.name = name
+        self.known = known
+
+
+class NoBaseline(ToolgaugeError):
+    """There is no baseline to compare.
+
+    Attributes:
+        reason: why the latest one was refused; None where none was ever tried.
+    """
+
+    def __init__(self, environment: str, version: str, reason: str | None) -> None:
+        why = reason or "no day of it has closed yet"
+        super().__init__(f"there is no baseline of {version} in {environment}: {why}")
+        self.environment = environment
+        self.version = version
+        self.reason = reason
+
+
 class EmptyPeriod(WrongUsage):
     """A period that ends before it begins."""
 

@@ -16,8 +16,8 @@ from sli.schemas import SLI_DAILY
 from tests.analytics.segments import EventFolder
 from tests.toolgauge.conftest import ROOT, Run
 from toolgauge.cli import COMMANDS
-from toolgauge.commands.sli import parse_time
 from toolgauge.exceptions import BadTime
+from toolgauge.filters import parse_time
 
 HOSTILE = "\x1b[31m[red]<script>"
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from sli.schemas import EVENT_DATASETS, RESULT_DATASETS
-from toolgauge.commands.sli import parse_time
 from toolgauge.exceptions import EmptyPeriod, UnknownDataset
+from toolgauge.filters import parse_time
 from toolgauge.options import Config, DataDir, Format, note, settings_in_force
 from toolgauge.output import OutputFormat, write_rows
 
