@@ -70,12 +70,13 @@ class WindowJob:
 
     def _ends(self, touched: Collection[date], previously_as_of: datetime | None) -> Iterator[date]:
         """The closed days on which a window ends that has to be computed."""
-        days = [day for day in self._quality["day"].unique().sort() if day is not None]
-        if not days:
-            return
-        # A window may end on quiet days after the last event.
-        end, last = days[0], min(self._as_of.date(), days[-1] + timedelta(days=CALENDAR_DAYS - 1))
-        while end <= last:
+        # A window may end on quiet days after the last event of a version.
+        near = {
+            day + timedelta(days=ahead)
+            for day in self._quality["day"].unique()
+            for ahead in range(CALENDAR_DAYS)
+        }
+        for end in sorted(near):
             window = {end - timedelta(days=back) for back in range(CALENDAR_DAYS)}
             was_open = (
                 previously_as_of is None
@@ -84,7 +85,6 @@ class WindowJob:
             )
             if self._closed(end) and (was_open or not window.isdisjoint(touched)):
                 yield end
-            end += DAY
 
     def _coverage(self) -> pl.DataFrame:
         environments = self._quality.select("environment").unique()

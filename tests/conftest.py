@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -247,6 +248,12 @@ class Service:
         """SIGKILL, to every process of it."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        # The halves are nobody's children any more; their locks end with them.
+        lock = self.data_dir / "ingest.lock"
+        deadline = time.monotonic() + 30
+        while lock.exists() and _is_locked(lock):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         self._close()
 
     def stop(self) -> int:
@@ -258,6 +265,15 @@ class Service:
     def _close(self) -> None:
         self.http.close()
         self.channel.close()
+
+
+def _is_locked(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 @pytest.fixture

@@ -137,7 +137,7 @@ def show(settings: Settings, query: str, parameters: list[object], filters: Filt
         unknown = [name for name in named if name not in known]
         if unknown and known:
             raise UnknownPart(option, unknown[0], known)
-    note("no data match; without options all environments, versions and days are shown")
+    note("no data match; without options, all environments, versions and days are shown")
     return rows
 
 
