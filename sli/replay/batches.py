@@ -52,6 +52,8 @@ def batches(calls: pl.DataFrame, model_calls: pl.DataFrame, executions: pl.DataF
         model_calls: rows of `model_calls` of the same prompts.
         executions: rows of `tool_executions` of the same prompts.
 
+    A session's prompts depend on no other session: where a frame would be too large, split it by session.
+
     Returns:
         The columns of `COLUMNS`, ordered by prompt, then time and event id: `prompt` numbers the
         prompts of this frame; `replayable` is of the prompt; `batch` counts from 1 within the prompt, in
@@ -61,12 +63,27 @@ def batches(calls: pl.DataFrame, model_calls: pl.DataFrame, executions: pl.DataF
         `provider_duplicate` marks a call id that the same prompt (of a subagent: round) had before;
         `started_unix_nano` is the time, at which the call ended, less its duration.
     """
-    rows = _with_subagents_joined(_with_error_types(_with_duplicates(calls), executions))
+    rows = _with_error_types(_with_duplicates(_read(calls)), executions)
+    rows = _with_subagents_joined(rows)
     answers = _answers(model_calls)
     if rows["response_id"].null_count() == 0:
         answers = answers.clear()
     ordered = _in_order(pl.concat([rows, answers], how="diagonal"))
     return _numbered(_with_answers_counted(ordered)).select(COLUMNS)
+
+
+def _read(calls: pl.DataFrame) -> pl.DataFrame:
+    """What is needed of the calls: every step copies all columns that it is given."""
+    milliseconds = pl.col("duration_ms")
+    duration = pl.when(milliseconds.is_finite() & (milliseconds > 0)).then(milliseconds).otherwise(0.0)
+    return calls.select(
+        *PROMPT,
+        *("route", "response_id", "event_id", "time_unix_nano", "trace_id", "span_id", "call_id"),
+        *("function_name", "tool_type", "status", "execution_status", "error_type"),
+        started_unix_nano=pl.col("time_unix_nano")
+        - (duration * 1e6).round().cast(pl.Int64, strict=False).fill_null(0),
+        is_call=pl.lit(True),
+    )
 
 
 def _with_duplicates(calls: pl.DataFrame) -> pl.DataFrame:
@@ -83,7 +100,7 @@ def _with_duplicates(calls: pl.DataFrame) -> pl.DataFrame:
             keyed.filter(~suspected).with_columns(provider_duplicate=pl.lit(False)),
             found.with_columns(provider_duplicate=~is_first),
         ]
-    )
+    ).drop("key_hash")
 
 
 def _with_error_types(calls: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
@@ -112,21 +129,11 @@ def _with_error_types(calls: pl.DataFrame, executions: pl.DataFrame) -> pl.DataF
             )
             .drop("span_error_type"),
         ]
-    )
+    ).drop("trace_id", "span_id", "error_type")
 
 
-def _with_subagents_joined(calls: pl.DataFrame) -> pl.DataFrame:
-    """What the following steps need of the calls, with the rounds of a subagent as one prompt."""
-    milliseconds = pl.col("duration_ms")
-    duration = pl.when(milliseconds.is_finite() & (milliseconds > 0)).then(milliseconds).otherwise(0.0)
-    rows = calls.select(
-        *PROMPT,
-        *("route", "response_id", "event_id", "time_unix_nano", "call_id", "function_name", "tool_type"),
-        *("status", "execution_status", "execution_error_type", "key_source", "provider_duplicate"),
-        started_unix_nano=pl.col("time_unix_nano")
-        - (duration * 1e6).round().cast(pl.Int64, strict=False).fill_null(0),
-        is_call=pl.lit(True),
-    )
+def _with_subagents_joined(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows, with the rounds of a subagent as one prompt."""
     by_subagent = (pl.col("route") == str(Route.SUBAGENT)).fill_null(False)
     return pl.concat([rows.filter(~by_subagent), rows.filter(by_subagent).with_columns(_without_round())])
 

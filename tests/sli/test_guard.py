@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -512,3 +514,9 @@ def test_the_mode_changes_names_and_nothing_else(prompt: list[Batch], thresholds
         for _, decisions in (shadow, warn, enforce)
     ]
     assert named[0] == named[1] == named[2]
+
+
+def test_it_can_be_used_without_the_rest() -> None:
+    code = "import sys, sli.guard; print({'polars', 'numpy', 'duckdb', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -33,6 +33,9 @@ class Prompt:
 
 FAILED: Call = ("read_file", "error", "error", "file_not_found", False, 1)
 
+OWN_SUCCESS: Call = ("read_file", "success", "success", None, False, 1)
+OTHER_FAILURE: Call = ("glob", "error", "error", "file_not_found", False, 1)
+
 CALLS = st.one_of(
     st.just(FAILED),
     st.just(FAILED),
@@ -66,6 +69,7 @@ BATCH = st.tuples(
     st.one_of(
         st.integers(1, 6).map(lambda n: [FAILED] * n),
         st.lists(CALM, min_size=1, max_size=4),
+        st.sampled_from([[OWN_SUCCESS], [FAILED, OWN_SUCCESS], [FAILED, OTHER_FAILURE]]),
         st.lists(CALLS, min_size=1, max_size=4),
     ),
     st.sampled_from([None] * 12 + ["external_input", "queued_prompt", "unreliable_input"]),
