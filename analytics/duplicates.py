@@ -15,8 +15,7 @@ from uuid import UUID
 import polars as pl
 
 from analytics.published import Published, on_published
-from analytics.results_draft import Run, results_draft
-from analytics.results_file import previous_results, results_locked
+from analytics.runs import note_run
 from sli.data_directory import DataDirectory
 from sli.schemas import EVENT_DATASETS, Dataset
 
@@ -90,16 +89,10 @@ def check_duplicates(directory: DataDirectory, on_progress: Progress | None = No
     found = on_published(directory, partial(_check, on_progress))
     if found is None:
         return None
-    run = Run(
-        JOB,
-        started,
-        datetime.now(UTC),
-        "failed" if found.found else "ok",
-        found.through,
-        sum(each.rows for each in found.datasets),
-        found.summary,
-    )
-    return DuplicateCheck(found.through, found.datasets, _record(directory, run))
+    status = "failed" if found.found else "ok"
+    rows = sum(each.rows for each in found.datasets)
+    noted = note_run(directory, JOB, started, status, rows, found.summary, inputs=found.through)
+    return DuplicateCheck(found.through, found.datasets, noted)
 
 
 def _check(on_progress: Progress | None, published: Published) -> DuplicateCheck:
@@ -139,14 +132,3 @@ def _check_dataset(published: Published, dataset: Dataset, on_progress: Progress
     )
     examples = tuple(UUID(bytes=event_id) for event_id in twice.head(_EXAMPLES))
     return DatasetCheck(dataset.name, rows, len(twice), examples)
-
-
-def _record(directory: DataDirectory, run: Run) -> bool:
-    with results_locked(directory):
-        info = previous_results(directory).info
-        if info is None or not info.current:
-            return False
-        with results_draft(directory, keep_previous=True) as draft:
-            draft.note(run)
-            draft.publish()
-    return True

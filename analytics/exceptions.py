@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, datetime
 from pathlib import Path
 
 
@@ -116,5 +117,49 @@ class ResultsNotWrittenError(AnalyticsError):
         super().__init__(
             f"{path} cannot be written: {reason}. Check the space and the permissions of {path.parent}"
         )
+        self.path = path
+        self.reason = reason
+
+
+class NoResultsError(AnalyticsError):
+    """There are no results yet."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"there are no results at {path} yet; `toolgauge refresh` computes them")
+        self.path = path
+
+
+class ResultsNotReadError(AnalyticsError):
+    """The results are there and cannot be read."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} cannot be read: {reason}; `toolgauge rebuild` computes the results again")
+        self.path = path
+        self.reason = reason
+
+
+class DayNotClosedError(AnalyticsError):
+    """A report was asked for of a day that has not closed.
+
+    Attributes:
+        closes: when it does.
+        as_of: until when the events tell anything.
+    """
+
+    def __init__(self, day: date, closes: datetime, as_of: datetime) -> None:
+        super().__init__(
+            f"{day} closes at {closes:%Y-%m-%dT%H:%M:%SZ}, and the events reach to "
+            f"{as_of:%Y-%m-%dT%H:%M:%SZ}; there is no report of a day that has not closed"
+        )
+        self.day = day
+        self.closes = closes
+        self.as_of = as_of
+
+
+class ReportNotWrittenError(AnalyticsError):
+    """A report cannot be written."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the report cannot be written to {path}: {reason}")
         self.path = path
         self.reason = reason

@@ -71,6 +71,18 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def connect_to_results(directory: DataDirectory) -> duckdb.DuckDBPyConnection:
+    """A connection of its own to the results in place, for reading; their tables need no prefix."""
+    connection = connect()
+    try:
+        connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
+        connection.execute("USE results")
+    except duckdb.Error:
+        connection.close()
+        raise
+    return connection
+
+
 @contextmanager
 def results_locked(directory: DataDirectory) -> Iterator[None]:
     """Hold the lock of the results; wait while another process or thread holds it.

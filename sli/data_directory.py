@@ -72,6 +72,11 @@ class DataDirectory:
         return self.results_folder / "results.lock"
 
     @property
+    def reports(self) -> Path:
+        """The folder of the nightly reports, a folder a day."""
+        return self.root / "reports"
+
+    @property
     def last_backup(self) -> Path:
         """When and where to the last backup was made."""
         return self.root / "last_backup.json"

@@ -23,6 +23,7 @@ from toolgauge.commands.importing import import_files
 from toolgauge.commands.quality import quality
 from toolgauge.commands.refresh import rebuild, refresh
 from toolgauge.commands.replay import replay
+from toolgauge.commands.report import report
 from toolgauge.commands.serve import serve
 from toolgauge.commands.shadow import shadow
 from toolgauge.commands.sli import sli
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "replay": replay,
     "baseline": baseline,
     "compare": compare,
+    "report": report,
     "sql": sql,
     "refresh": refresh,
     "rebuild": rebuild,

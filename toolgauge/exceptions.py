@@ -115,6 +115,13 @@ class UnknownPart(WrongUsage):
         self.known = known
 
 
+class NothingClosed(ToolgaugeError):
+    """There is no closed day to report on."""
+
+    def __init__(self) -> None:
+        super().__init__("no day with events has closed yet; a day closes at 01:00 UTC of the next")
+
+
 class NoBaseline(ToolgaugeError):
     """There is no baseline to compare.
 

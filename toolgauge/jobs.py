@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import structlog
+from cronsim import CronSim
 
 from analytics.duplicates import JOB, check_duplicates
 from analytics.exceptions import AnalyticsError
@@ -18,6 +19,8 @@ from analytics.refresh import refresh
 from analytics.results_file import last_run
 from ingest.exceptions import whereabouts
 from sli.data_directory import DataDirectory
+from toolgauge.reports import JOB as REPORT_JOB
+from toolgauge.reports import write_due_reports
 
 _CHECK_EVERY = timedelta(days=1)
 _LOOK_EVERY_SECONDS = 60.0
@@ -25,12 +28,18 @@ _LOOK_EVERY_SECONDS = 60.0
 _NICENESS = 10
 
 
-def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[str, str]], None]) -> None:
+def run_jobs(
+    data_dir: Path,
+    interval_seconds: float,
+    report_schedule: str,
+    on_ready: Callable[[dict[str, str]], None],
+) -> None:
     """Refresh the results whenever something was published, until SIGINT or SIGTERM.
 
     A refresh that fails is said once and tried again; the results it left are the previous ones.
 
     Args:
+        report_schedule: when reports are due, as a cron expression in UTC; empty: never.
         on_ready: called once, after the first refresh that succeeded or had nothing to read.
     """
     os.nice(_NICENESS)
@@ -43,6 +52,7 @@ def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[s
     log = structlog.get_logger("jobs")
     failing = False
     checking = _DailyCheck(directory)
+    reporting = ReportSchedule(directory, report_schedule)
     seen: tuple[int, int] | None = None
     ready = False
     while not stopping.is_set():
@@ -65,10 +75,43 @@ def run_jobs(data_dir: Path, interval_seconds: float, on_ready: Callable[[dict[s
                     )
         if seen is not None and not failing:
             checking.start_if_due()
+            reporting.run_if_due(datetime.now(UTC))
         if not ready:
             ready = True
             on_ready({})
         stopping.wait(interval_seconds)
+
+
+class ReportSchedule:
+    """The nightly report, when it is due; one that was missed is made up for at the next look."""
+
+    def __init__(self, directory: DataDirectory, schedule: str) -> None:
+        self._directory = directory
+        self._schedule = schedule
+        self._log = structlog.get_logger("jobs")
+        self._next: datetime | None = None
+
+    def run_if_due(self, now: datetime) -> None:
+        """Make the reports if the schedule has come due since they were last made."""
+        if not self._schedule:
+            return
+        if self._next is None:
+            last = last_run(self._directory, REPORT_JOB)
+            self._next = self._after(last.started) if last is not None else now
+        if now < self._next:
+            return
+        self._next = self._after(now)
+        try:
+            written = write_due_reports(self._directory)
+        except Exception as error:
+            self._log.error("report_failed", reason=_reason(error), next="tried again when it is due")
+        else:
+            for each in written:
+                if each.changed:
+                    self._log.info("report_written", day=each.day.isoformat(), folder=str(each.folder))
+
+    def _after(self, moment: datetime) -> datetime:
+        return next(CronSim(self._schedule, moment.astimezone(UTC)))
 
 
 class _DailyCheck:

@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -101,6 +102,10 @@ class Settings(BaseSettings):
         "Empty or 0 keeps all",
     )
     refresh_interval_seconds: Seconds = Field(1.0, description="how far the results may be behind these")
+    report_schedule: str = Field(
+        "30 1 * * *",
+        description="when the nightly report is made, as a cron expression in UTC; empty: not by the service",
+    )
     query_timeout_seconds: Seconds = Field(30.0, description="longest time of an SQL query")
     query_memory_bytes: Size = Field(2**30, description="memory of SQL queries, and of one answer")
     query_max_rows: int = Field(1_000_000, ge=1, description="most rows of an SQL answer")
@@ -126,6 +131,20 @@ class Settings(BaseSettings):
     @classmethod
     def _without_tilde(cls, value: Path) -> Path:
         return value.expanduser()
+
+    @field_validator("report_schedule")
+    @classmethod
+    def _cron(cls, value: str) -> str:
+        from cronsim import CronSim, CronSimError
+
+        try:
+            if value:
+                next(CronSim(value, datetime(2026, 1, 1, tzinfo=UTC)))
+        except (CronSimError, StopIteration) as error:
+            raise ValueError(
+                f"{value!r} is no cron expression of five fields that ever comes due ({error})"
+            ) from None
+        return value
 
     @field_validator("host")
     @classmethod

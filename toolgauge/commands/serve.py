@@ -123,7 +123,7 @@ def _serve_half(half: Half, settings: Settings, supervised: bool) -> None:
     else:
         from toolgauge.jobs import run_jobs
 
-        run_jobs(settings.data_dir, settings.refresh_interval_seconds, on_ready)
+        run_jobs(settings.data_dir, settings.refresh_interval_seconds, settings.report_schedule, on_ready)
 
 
 def ingest_configuration(settings: Settings) -> IngestConfiguration:

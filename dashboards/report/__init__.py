@@ -1,0 +1,1 @@
+"""The nightly report as people read it."""
