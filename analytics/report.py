@@ -101,7 +101,8 @@ def _data(results: duckdb.DuckDBPyConnection, day: date) -> dict[str, Any]:
             results,
             f"SELECT environment, service_version, {', '.join(_BASELINE)} FROM baselines "
             "WHERE window_end <= ? AND window_end > ? "
-            "QUALIFY row_number() OVER (PARTITION BY environment, service_version ORDER BY window_end DESC, revision DESC) = 1",
+            "QUALIFY row_number() OVER (PARTITION BY environment, service_version "
+            "ORDER BY window_end DESC, revision DESC) = 1",
             [day, day - REVISED_WITHIN],
         )
     }
