@@ -7,22 +7,24 @@ from functools import cached_property
 
 import polars as pl
 
+from analytics.prompt_partials import PromptPartials
 from analytics.published import Published
 from analytics.repeats import Repeats
-from sli.calls import counted
 from sli.days import DAY
 from sli.foreground import PROMPT_KEY, foreground_prompts, with_settled_route
 from sli.partials import count_cells
 from sli.prompts import (
+    SESSION_KEY,
     breaks,
-    prompt_records,
+    first_modes,
+    last_interactions,
+    merged,
     prompts_of,
-    session_modes,
     with_disconnect_or_retry,
-    with_modes,
 )
 from sli.quality import keeps_the_contract
 from sli.replay import batches
+from sli.replay.eventful import ReplayedPrompts, tell_apart
 from sli.schemas import (
     GUARD_DECISIONS,
     MODEL_CALLS,
@@ -33,10 +35,6 @@ from sli.schemas import (
     TOOL_EXECUTIONS,
     Dataset,
 )
-
-PROMPT_DATASETS = (TOOL_CALLS, MODEL_CALLS, PROMPT_EVENTS, GUARD_DECISIONS)
-"""The tables whose rows say something of a prompt."""
-
 
 DISCONNECT_REASONS: tuple[str, ...] = ()
 """Reasons of a closed event stream that count as a disconnect; none, until an operator names them."""
@@ -50,11 +48,19 @@ class Day:
         as_of: the moment until which the published events tell anything.
     """
 
-    def __init__(self, published: Published, repeats: Repeats, day: date, as_of: datetime) -> None:
+    def __init__(
+        self,
+        published: Published,
+        repeats: Repeats,
+        partials: PromptPartials,
+        day: date,
+        as_of: datetime,
+    ) -> None:
         self.day = day
         self.as_of = as_of
         self._published = published
         self._repeats = repeats
+        self._partials = partials
 
     def rows(self, dataset: Dataset) -> pl.LazyFrame:
         """The rows of a dataset, of this day."""
@@ -67,7 +73,7 @@ class Day:
     @property
     def calls(self) -> pl.LazyFrame:
         """The rows of `tool_calls` that count, with their settled route."""
-        return self._counted(self.day).pipe(with_settled_route, self.foreground.lazy())
+        return self._partials.counted(self.day).pipe(with_settled_route, self.foreground.lazy())
 
     @cached_property
     def uncounted(self) -> pl.DataFrame:
@@ -92,16 +98,24 @@ class Day:
 
     @cached_property
     def prompts(self) -> pl.DataFrame:
-        """The prompts that began on this day: see `prompts_of` and `with_modes`."""
-        own = self._records(self.day)
-        keys = own.select(PROMPT_KEY).unique().collect(engine="streaming")
-        before = self._mentions(self.day - DAY)
-        began = keys.lazy().join(before, on=list(PROMPT_KEY), how="anti")
-        records = pl.concat([own, self._records(self.day + DAY)]).join(began, on=list(PROMPT_KEY), how="semi")
-        modes = session_modes(self.around(GUARD_DECISIONS))
-        prompts = prompts_of(records, self.foreground.lazy(), self.as_of)
+        """The prompts that began on this day: see `prompts_of` and `with_disconnect_or_retry`."""
+        key = list(PROMPT_KEY)
+        own = self._partials.of(self.day)
+        before = self._partials.of(self.day - DAY)
+        began = own.join(before.select(key), on=key, how="anti")
+        after = self._partials.of(self.day + DAY).join(began.select(key), on=key, how="semi")
+        events = self._published.scan(PROMPT_EVENTS, [self.day, self.day + DAY])
+        decisions = self._published.scan(GUARD_DECISIONS, [self.day, self.day + DAY])
+        prompts = prompts_of(
+            merged([began, after]) if len(after) else began.lazy(),
+            last_interactions(events),
+            first_modes(decisions, PROMPT_KEY, "guard_mode"),
+            first_modes(self.around(GUARD_DECISIONS), SESSION_KEY, "session_mode"),
+            self.foreground.lazy(),
+            self.as_of,
+        )
         broken = breaks(self.around(PROMPT_EVENTS), self.around(SESSIONS), DISCONNECT_REASONS)
-        found = with_disconnect_or_retry(with_modes(prompts, modes), broken)
+        found = with_disconnect_or_retry(prompts, broken)
         return found.collect(engine="streaming").sort(PROMPT_KEY)
 
     def of_prompts(self, dataset: Dataset, prompts: pl.DataFrame) -> pl.LazyFrame:
@@ -120,14 +134,19 @@ class Day:
         return self.of_prompts(GUARD_DECISIONS, self.prompts).collect(engine="streaming")
 
     @cached_property
-    def batches(self) -> pl.DataFrame:
-        """The calls of the prompts that began on this day, by batch: see `sli.replay`.
+    def replayed(self) -> ReplayedPrompts:
+        """The prompts of releases with the contract that called tools, told apart by what a replay can find.
 
-        Only of releases with the contract: without an execution status nothing can be replayed.
+        Without an execution status nothing can be replayed.
         """
         versions = self.prompts["service_version"].unique()
         bound = versions.filter(keeps_the_contract(versions))
-        prompts = self.prompts.filter(pl.col("service_version").is_in(bound.implode()))
+        return tell_apart(self.prompts.filter(pl.col("service_version").is_in(bound.implode())))
+
+    @cached_property
+    def batches(self) -> pl.DataFrame:
+        """The calls of the prompts in which the guard may find something, by batch: see `sli.replay`."""
+        prompts = self.replayed.eventful
         calls = (
             self.of_prompts(TOOL_CALLS, prompts)
             .pipe(with_settled_route, self.foreground.lazy())
@@ -144,16 +163,3 @@ class Day:
     def uptime(self) -> pl.DataFrame:
         """The receiver's uptime around this day: `since` and `until`."""
         return self.around(RECEIVER_UPTIME).select("since", "until").collect()
-
-    def _counted(self, day: date) -> pl.LazyFrame:
-        rows = self._published.scan(TOOL_CALLS, [day])
-        repeated = self._repeats.of(day).uncounted
-        return counted(rows, repeated.lazy()) if len(repeated) else rows
-
-    def _records(self, day: date) -> pl.LazyFrame:
-        others = (self._published.scan(dataset, [day]) for dataset in PROMPT_DATASETS[1:])
-        return prompt_records(self._counted(day), *others)
-
-    def _mentions(self, day: date) -> pl.LazyFrame:
-        """The prompts that any record of a day mentions."""
-        return self._records(day).select(PROMPT_KEY).unique()

@@ -27,7 +27,7 @@ def prompt_rows(day: Day) -> pl.DataFrame:
         (pl.col(name) // _NANOSECONDS_A_MICROSECOND).cast(pl.Datetime("us", "UTC"))
         for name in ("started", "ended")
     )
-    known = day.prompts.with_columns(*moment, day=pl.col("first_day"))
+    known = day.prompts.with_columns(*moment)
     return known.select(*PROMPTS.names, "retries", "disconnect_or_retry", "would_warn", "would_stop").sort(
         PROMPT_KEY
     )

@@ -25,7 +25,7 @@ from sli.quality import (
     quality_expressions,
 )
 from sli.rate import with_rates
-from sli.replay import agreement, replay, sweep_totals, trips
+from sli.replay import GRID, PARTITION, agreement, replay, sweep_totals, trips
 from sli.schemas import (
     COMPLETENESS_DAILY,
     FAILURE_CLASSES_DAILY,
@@ -241,35 +241,47 @@ def _rejections(day: Day) -> pl.DataFrame:
     )
 
 
-def _foreground(day: Day) -> pl.LazyFrame:
+def _shadow(day: Day) -> pl.DataFrame:
     saved = replay(day.batches, day.logged).lazy().select(*PROMPT_KEY, "calls_saved")
-    return (
-        foreground_only(day.prompts.lazy())
+    prompts = (
+        _foreground(day)
         .join(candidates(day.logged.lazy()), on=list(PROMPT_KEY), how="left")
         .join(saved, on=list(PROMPT_KEY), how="left")
-        .with_columns(start_of(pl.lit(day.day)))
     )
-
-
-def _shadow(day: Day) -> pl.DataFrame:
-    return shadow_volumes(_foreground(day)).collect(engine="streaming")
+    return shadow_volumes(prompts).collect(engine="streaming")
 
 
 def _shadow_resets(day: Day) -> pl.DataFrame:
     return resets(day.logged.lazy(), _foreground(day)).collect(engine="streaming")
 
 
+def _foreground(day: Day) -> pl.LazyFrame:
+    return foreground_only(day.prompts.lazy()).with_columns(start_of(pl.lit(day.day)))
+
+
 def _replay(day: Day) -> pl.DataFrame:
-    return sweep_totals(day.batches, day.logged).select(
-        *PART,
-        "route",
+    found = sweep_totals(day.batches, day.logged).select(
+        *PARTITION,
         "prompts",
+        "replayable",
         "calls_saved",
         failures="failure_threshold",
         batches="batch_threshold",
-        not_replayable=pl.col("prompts") - pl.col("replayable"),
         prompts_would_warn="would_warn",
         prompts_would_stop="would_stop",
+    )
+    cells = pl.DataFrame(
+        [(each.failures, each.batches) for each in GRID],
+        schema={"failures": pl.Int64, "batches": pl.Int64},
+        orient="row",
+    )
+    others = day.replayed.others.join(cells, how="cross")
+    # Where the guard finds nothing in any prompt, these are all there are.
+    both = pl.concat([found, others], how="diagonal").fill_null(0)
+    return (
+        both.group_by(*PARTITION, "failures", "batches")
+        .agg(pl.all().sum())
+        .with_columns(not_replayable=pl.col("prompts") - pl.col("replayable"))
     )
 
 

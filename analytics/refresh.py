@@ -15,6 +15,7 @@ import polars as pl
 from analytics.day import Day
 from analytics.day_job import DayJob
 from analytics.exceptions import ResultsNotWrittenError
+from analytics.prompt_partials import PromptPartials
 from analytics.published import Published, on_published, read_published
 from analytics.repeats import Repeats
 from analytics.results_draft import Run, results_draft
@@ -120,10 +121,11 @@ def _attempt(
             draft.keep(RUNS, previous_runs(directory))
             draft.keep(BASELINES, previous_baselines(directory))
         job = DayJob(draft)
+        partials = PromptPartials(published, repeats)
         for done, day in enumerate(sorted(touched)):
             if on_progress:
                 on_progress("days", done, len(touched))
-            job.compute(Day(published, repeats, day, as_of))
+            job.compute(Day(published, repeats, partials, day, as_of))
         job.finish()
         previously = info.as_of if base and info else None
         rows = job.rows + WindowJob(draft, as_of).run(touched, previously, started)

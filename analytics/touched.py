@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from analytics.day import PROMPT_DATASETS
+from analytics.prompt_partials import PROMPT_DATASETS
 from analytics.published import Published
 from analytics.repeats import Repeats
 from sli.calls import key_hash, with_call_id

@@ -20,6 +20,7 @@ import duckdb
 
 from analytics.day import Day
 from analytics.day_tables import DAY_TABLES
+from analytics.prompt_partials import PromptPartials
 from analytics.published import read_published
 from analytics.refresh import refresh
 from analytics.repeats import Repeats
@@ -192,9 +193,10 @@ def _daily_sli(directory: DataDirectory) -> None:
     published = read_published(directory)
     assert published is not None
     repeats = Repeats(published)
+    partials = PromptPartials(published, repeats)
     table = next(table for table in DAY_TABLES if table.dataset is SLI_DAILY)
     for day in published.days(TOOL_CALLS):
-        table.compute(Day(published, repeats, day, datetime.now(UTC)))
+        table.compute(Day(published, repeats, partials, day, datetime.now(UTC)))
 
 
 def _rebuild(directory: DataDirectory) -> None:

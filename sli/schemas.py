@@ -360,7 +360,11 @@ PROMPTS = Dataset(
         Column("tokens", "BIGINT", "of all its model answers"),
         Column("calls", "BIGINT", "distinct tool calls"),
         Column("day", "DATE", "UTC date of its first record"),
-        Column("revision", "BIGINT", "on how many dates records of it came after their day had closed"),
+        Column(
+            "revision",
+            "BIGINT",
+            "on how many dates records of it came late; 2 for any more",
+        ),
     ),
 )
 QUALITY_DAILY = Dataset(

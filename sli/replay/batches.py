@@ -135,7 +135,7 @@ def _with_error_types(calls: pl.DataFrame, executions: pl.DataFrame) -> pl.DataF
 def _with_subagents_joined(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows, with the rounds of a subagent as one prompt."""
     by_subagent = (pl.col("route") == str(Route.SUBAGENT)).fill_null(False)
-    return pl.concat([rows.filter(~by_subagent), rows.filter(by_subagent).with_columns(_without_round())])
+    return pl.concat([rows.filter(~by_subagent), rows.filter(by_subagent).with_columns(without_round())])
 
 
 def _answers(model_calls: pl.DataFrame) -> pl.DataFrame:
@@ -144,12 +144,13 @@ def _answers(model_calls: pl.DataFrame) -> pl.DataFrame:
     answers = model_calls.filter(pl.col("outcome") == "response")
     # A subagent's answer under the foreground's prompt id asks for none of the foreground's calls.
     own = answers.filter(by_subagent & pl.col("prompt_id").str.contains(_SUBAGENT_PROMPT))
-    return pl.concat([answers.filter(~by_subagent), own.with_columns(_without_round())]).select(
+    return pl.concat([answers.filter(~by_subagent), own.with_columns(without_round())]).select(
         *PROMPT, "time_unix_nano", is_call=pl.lit(False)
     )
 
 
-def _without_round() -> pl.Expr:
+def without_round() -> pl.Expr:
+    """The prompt id of a subagent's round, as that of all its rounds."""
     return pl.col("prompt_id").str.replace(_ROUND, "")
 
 

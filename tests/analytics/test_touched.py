@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analytics.day import Day
+from analytics.prompt_partials import PromptPartials
 from analytics.published import Published, read_published
 from analytics.repeats import Repeats
 from analytics.touched import touched_days
@@ -126,8 +127,9 @@ def test_uptime_that_reaches_into_the_next_day(folder: EventFolder) -> None:
 
 def cells_of(published: Published, days: Sequence[date]) -> dict[date, list[Any]]:
     repeats = Repeats(published)
+    partials = PromptPartials(published, repeats)
     as_of = datetime(2027, 1, 1, tzinfo=UTC)
-    return {day: Day(published, repeats, day, as_of).cells.sort(pl.all()).rows() for day in days}
+    return {day: Day(published, repeats, partials, day, as_of).cells.sort(pl.all()).rows() for day in days}
 
 
 ROWS = st.lists(
