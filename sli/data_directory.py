@@ -47,6 +47,11 @@ class DataDirectory:
         return self.root / "ingest.lock"
 
     @property
+    def moved_clock(self) -> Path:
+        """There if events came in while the clock was moved: what is stored was made up."""
+        return self.root / "moved-clock"
+
+    @property
     def events(self) -> Path:
         """The folder of the published Parquet segments."""
         return self.root / "events"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import fields
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,6 +49,8 @@ def serve(
     sql_port: Annotated[int | None, typer.Option(help="Reserved: nothing listens there yet.")] = None,
     web_port: Annotated[int | None, typer.Option(help="Reserved: nothing listens there yet.")] = None,
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
+    # No setting on purpose: nothing but the demo and tests may have another time than the system's.
+    clock_file: Annotated[Path | None, typer.Option("--clock-file", hidden=True)] = None,
 ) -> None:
     """Receive telemetry, keep it, and compute the results, until told to stop.
 
@@ -74,11 +77,11 @@ def serve(
     if not supervised and {"--sql-port", "--web-port"} & set(loaded.origins.values()):
         note("nothing listens on the SQL and web ports yet; they are reserved for a later release")
     if only is None:
-        sys.exit(_serve_both(settings))
-    _serve_half(only, settings, supervised)
+        sys.exit(_serve_both(settings, clock_file))
+    _serve_half(only, settings, supervised, clock_file)
 
 
-def _serve_both(settings: Settings) -> int:
+def _serve_both(settings: Settings, clock_file: Path | None) -> int:
     from ingest.exceptions import DataDirectoryUnusable
     from toolgauge.supervisor import Supervisor
 
@@ -100,10 +103,10 @@ def _serve_both(settings: Settings) -> int:
             flush=True,
         )
 
-    return Supervisor(directory, settings.environment(), say).run()
+    return Supervisor(directory, settings.environment(), say, clock_file).run()
 
 
-def _serve_half(half: Half, settings: Settings, supervised: bool) -> None:
+def _serve_half(half: Half, settings: Settings, supervised: bool, clock_file: Path | None) -> None:
     from toolgauge.supervisor import end_with_supervisor, tell_ready, write_endpoints
 
     directory = DataDirectory(settings.data_dir)
@@ -119,7 +122,7 @@ def _serve_half(half: Half, settings: Settings, supervised: bool) -> None:
     if half is Half.INGEST:
         from ingest.service import run
 
-        run(ingest_configuration(settings), on_ready, supervised)
+        run(ingest_configuration(settings), on_ready, supervised, clock_file)
     else:
         from toolgauge.jobs import run_jobs
 
