@@ -122,6 +122,7 @@ class _Service:
         self._tls = tls
         self._supervised = supervised
         self._clock = clock
+        self._arrived: Callable[[], int] = lambda: 0
         self._stopping = asyncio.Event()
         self._log = structlog.get_logger("ingest")
 
@@ -130,6 +131,7 @@ class _Service:
         registry = self._registry()
         admission = Admission(configuration.queue_bytes, configuration.queue_wait_seconds)
         receiver = Receiver(self._writer, admission, registry, self._access, self._clock)
+        self._arrived = lambda: receiver.arrived
         limit = configuration.max_request_bytes
 
         grpc = grpc_server(receiver, limit, configuration.queue_wait_seconds)
@@ -201,6 +203,7 @@ class _Service:
         return {
             "store": self._store.id,
             "ready": self._writer.healthy and not self._stopping.is_set(),
+            "arrived": self._arrived(),
             "committed": self._store.last_commit,
             "published": self._publishing.published_through,
             "publishing": not self._publishing.failing,

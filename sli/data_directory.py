@@ -52,6 +52,11 @@ class DataDirectory:
         return self.root / "moved-clock"
 
     @property
+    def demo(self) -> Path:
+        """How far the demo fleet has been loaded; not there where none was asked for."""
+        return self.root / "demo.json"
+
+    @property
     def events(self) -> Path:
         """The folder of the published Parquet segments."""
         return self.root / "events"

@@ -30,6 +30,8 @@ class Receiver:
     ) -> None:
         self._writer = writer
         self._clock = clock
+        # Requests that were stamped with their arrival so far, whatever became of them.
+        self.arrived = 0
         self.admission = admission
         self.access = access
         self._log = structlog.get_logger("ingest.receiver")
@@ -86,6 +88,7 @@ class Receiver:
         except ShuttingDown:
             room.give_back()
             raise
+        self.arrived += 1
         result = await answered
         self._seconds.labels(signal, transport).observe(time.perf_counter() - started)
         if isinstance(result, IngestError):
