@@ -19,7 +19,7 @@ from sli.data_directory import DataDirectory
 Clock = Callable[[], int]
 """Nanoseconds since 1970."""
 
-_FORM = re.compile(r"moved clock ([0-9]{1,19})\n")
+_FORM = re.compile(r"moved clock ([0-9]{1,19})( goes on)?\n")
 
 
 def system_clock() -> int:
@@ -27,10 +27,15 @@ def system_clock() -> int:
     return time.time_ns()
 
 
-def move_clock(path: Path, unix_nano: int) -> None:
-    """Set a moved clock; who reads it sees the time before or this one, never half of it."""
+def move_clock(path: Path, unix_nano: int, goes_on: bool = False) -> None:
+    """Set a moved clock; who reads it sees the time before or this one, never half of it.
+
+    Args:
+        goes_on: it is moved again at once. Until then what arrives waits, and is written together: a commit
+            of its own for every moment would take most of the time.
+    """
     temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(f"moved clock {unix_nano}\n")
+    temporary.write_text(f"moved clock {unix_nano}{' goes on' if goes_on else ''}\n")
     temporary.replace(path)
 
 
@@ -47,19 +52,24 @@ class MovedClock:
         found = self._read()
         if found is None:
             raise ClockNotMoved(f"{path} holds no time; write one with move_clock")
-        self._last = found
+        self._last = int(found[1])
 
     def __call__(self) -> int:
         """The time, nanoseconds since 1970."""
-        self._last = self._read() or self._last
+        if found := self._read():
+            self._last = int(found[1])
         return self._last
 
-    def _read(self) -> int | None:
+    def goes_on(self) -> bool:
+        """Whether it is moved again at once."""
+        found = self._read()
+        return found is not None and found[2] is not None
+
+    def _read(self) -> re.Match[str] | None:
         try:
-            found = _FORM.fullmatch(self._path.read_text())
+            return _FORM.fullmatch(self._path.read_text())
         except (OSError, UnicodeDecodeError):
             return None
-        return int(found[1]) if found else None
 
 
 def open_clock(path: Path | None, directory: DataDirectory, on_loopback: bool) -> Clock:

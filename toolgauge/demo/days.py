@@ -21,9 +21,9 @@ from toolgauge.demo.versions import Version
 
 _HOUR = 3_600_000
 # How busy the hours of a day are, UTC.
-_HOURS = (1, 1, 1, 1, 1, 2, 4, 8, 12, 14, 13, 11, 9, 12, 14, 13, 11, 8, 6, 5, 4, 3, 2, 1)
+_HOURS = (0, 0, 2, 0, 0, 4, 5, 8, 12, 14, 13, 11, 9, 12, 14, 13, 11, 8, 6, 5, 4, 3, 0, 0)
 _WEEKEND = 0.25
-_CALLS_OF_A_PROMPT = 11.5
+_CALLS_OF_A_PROMPT = 8.6
 _PROMPTS_OF_A_SESSION = 3.2
 
 _DOWN_SINCE, _DOWN_UNTIL = 9 * _HOUR + 600_000, 14 * _HOUR + 1_200_000
@@ -74,15 +74,16 @@ class _Day:
 
     def run(self) -> Iterator[Export | Outage]:
         late = self._late()
-        for hour in range(24):
+        down = False
+        for hour in filter(_HOURS.__getitem__, range(24)):
             base = self._start + hour * _HOUR + 40 * 60_000
             batches = self._work(hour, base)
             end = base + 18 * 60_000
             if self._is_down(base, end):
                 self._lose(batches)
-                if self._is_down(base + _HOUR, end + _HOUR):
-                    continue
-                yield Outage(*((self._start + at) * 1_000_000 for at in (_DOWN_SINCE, _DOWN_UNTIL)))
+                if not down:
+                    down = True
+                    yield Outage(*((self._start + at) * 1_000_000 for at in (_DOWN_SINCE, _DOWN_UNTIL)))
                 continue
             for environment, of_late in late.items():
                 batches[environment] += of_late
@@ -132,7 +133,7 @@ class _Day:
         going: list[tuple[Agent, int]] = []
         for agent, left in self._going:
             left -= _prompts(agent, left, base + self._rng.randrange(8 * 60_000), base + 14 * 60_000)
-            ended = left <= 0 or agent.dead or hour == 23
+            ended = left <= 0 or agent.dead or not _HOURS[(hour + 1) % 24]
             batches[agent.environment].append(_batch(agent, ended, base + 17 * 60_000))
             if not ended:
                 going.append((agent, left))
@@ -166,15 +167,19 @@ class _Day:
     def _export(self, end: int, batches: dict[Environment, list[Batch]]) -> Export | None:
         export = Export(end * 1_000_000, self._again)
         self._again = []
-        for environment in ENVIRONMENTS:
-            sent = self._queued.pop(environment, []) + batches[environment]
-            logged = [batch for batch in sent if not self._is_lost(environment)]
+        for over_http in (False, True):
+            logged, sent = [], []
+            for environment in ENVIRONMENTS:
+                if environment.over_http == over_http:
+                    of_environment = self._queued.pop(environment, []) + batches[environment]
+                    sent += of_environment
+                    logged += [batch for batch in of_environment if not self._is_lost(environment)]
             for batch in logged:
                 export.calls += batch.calls
                 export.decisions += batch.decisions
-            requests = requests_of(logged, sent, environment.over_http)
+            requests = requests_of(logged, sent, over_http)
             export.requests += requests
-            if environment.over_http and self._rng.random() < _ANSWER_LOST:
+            if over_http and self._rng.random() < _ANSWER_LOST:
                 self._again += requests
         return export if export.requests else None
 

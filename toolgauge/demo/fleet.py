@@ -14,7 +14,7 @@ from toolgauge.demo.versions import ANCIENT, BAD, DEVELOPMENT, FIRST, FIXED, STE
 DAYS = 36
 """Five weeks up to yesterday, and today."""
 
-CALLS = 220_000
+CALLS = 180_000
 """About so many tool calls in all, at full size."""
 
 # Days are counted back from the last one, 0.

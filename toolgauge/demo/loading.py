@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 
 from sli.data_directory import DataDirectory
-from toolgauge.demo.days import Export, day_of
+from toolgauge.demo.days import Export, Outage, day_of
 from toolgauge.demo.fleet import Fleet
 from toolgauge.demo.loaded import Loaded, read_loaded
 from toolgauge.demo.receiver import DemoReceiver, is_empty
@@ -67,6 +67,7 @@ class _Loading:
         self._receiver = receiver
         self._fleet = fleet
         self._sender: Sender | None = None
+        self._next: list[Export | Outage] = []
 
     def begin(self, days_loaded: int) -> None:
         """Start the receiver, at the beginning of a day."""
@@ -74,20 +75,31 @@ class _Loading:
 
     def load_day(self, number: int) -> None:
         """Send all of a day, each export when its time has come; of today no more than was until now."""
-        for step in day_of(self._fleet, self._fleet.days - 1 - number):
+        steps, self._next = self._next or self._steps(number), []
+        now = self._midnight(number)
+        for step in steps:
             if isinstance(step, Export):
                 if step.unix_nano <= time.time_ns():
-                    self._receiver.move(step.unix_nano)
+                    self._receiver.move(step.unix_nano, goes_on=True)
                     self._connected.send(step.requests)
+                    now = step.unix_nano
             elif step.until_unix_nano <= time.time_ns():
+                self._receiver.move(now)
                 self.hang_up()
                 self._receiver.move(step.since_unix_nano)
                 self._receiver.stop()
                 self._connect(step.until_unix_nano)
+        self._receiver.move(now)
+        # The next day is made while this one is being kept.
+        self._next = self._steps(number + 1)
         # What is written down of a day is dated on it, so all of it must be in before the next.
         self._connected.wait()
         self._receiver.move(min(self._midnight(number + 1) - 1, time.time_ns()))
         self._connected.show_life()
+
+    def _steps(self, number: int) -> list[Export | Outage]:
+        ago = self._fleet.days - 1 - number
+        return list(day_of(self._fleet, ago)) if ago >= 0 else []
 
     def hang_up(self) -> None:
         """Wait for the last answers, and close the connections."""

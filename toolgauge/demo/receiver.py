@@ -68,9 +68,9 @@ class DemoReceiver:
         addresses = json.loads(line)
         self.grpc, self.http = addresses["grpc"], addresses["http"]
 
-    def move(self, unix_nano: int) -> None:
-        """Move the clock."""
-        move_clock(self._clock_file, unix_nano)
+    def move(self, unix_nano: int, goes_on: bool = False) -> None:
+        """Move the clock; where it goes on at once, nothing is written until it does no more."""
+        move_clock(self._clock_file, unix_nano, goes_on)
 
     def stop(self) -> None:
         """Let it write and publish what it has, and end."""

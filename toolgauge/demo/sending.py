@@ -24,10 +24,12 @@ _METHODS = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
     "metrics": "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
 }
-_SECONDS = 60.0
-_POLL_SECONDS = 0.002
-# So much may wait to be kept; the receiver writes what waits together, which saves most of the time.
-_MOST_BYTES = 12 * 2**20
+# All of a day is kept together; a busy machine may take its time.
+_SECONDS = 300.0
+# Each request over HTTP has a connection of its own while it waits for its answer: no more than a day has.
+_CONNECTIONS = 256
+# Asking keeps the receiver from its work.
+_POLL_SECONDS = 0.015
 
 
 _NOTHING = Request("logs", b"", over_http=True)
@@ -43,10 +45,15 @@ class Sender:
             signal: self._channel.unary_unary(method) for signal, method in _METHODS.items()
         }
         # The environment's proxies are not for loopback.
-        self._http = httpx.Client(base_url=f"http://{http_address}", timeout=_SECONDS, trust_env=False)
-        self._threads = ThreadPoolExecutor(8)
+        self._http = httpx.Client(
+            base_url=f"http://{http_address}",
+            timeout=_SECONDS,
+            limits=httpx.Limits(max_connections=_CONNECTIONS),
+            trust_env=False,
+        )
+        self._threads = ThreadPoolExecutor(_CONNECTIONS)
         self._asking = http.client.HTTPConnection(http_address, timeout=_SECONDS)
-        self._sent = self._bytes = 0
+        self._sent = 0
         self._waiting: list[Future[bytes]] = []
         self._calls: list[Any] = []
 
@@ -58,14 +65,11 @@ class Sender:
         """
         for request in requests:
             self._sent += 1
-            self._bytes += len(request.body)
             if request.over_http:
                 self._waiting.append(self._threads.submit(self._post, request))
             else:
                 self._calls.append(self._methods[request.signal].future(request.body, timeout=_SECONDS))
         self._wait_for("arrived", self._sent)
-        if self._bytes > _MOST_BYTES:
-            self.wait()
 
     def show_life(self) -> None:
         """Let the receiver write down that it is up, which it does after any request, some time later."""
@@ -86,18 +90,20 @@ class Sender:
         except (grpc.RpcError, httpx.HTTPError) as error:
             raise DemoNotLoaded(f"a request failed ({type(error).__name__})") from error
         finally:
-            self._waiting, self._calls, self._bytes = [], [], 0
+            self._waiting, self._calls = [], []
         if any(answers):
             # A success says nothing; what is said is how many records were refused.
             raise DemoNotLoaded("the receiver did not keep every record, which is a fault of this program")
 
     def _wait_for(self, figure: str, least: int, seconds: float = _SECONDS) -> None:
         deadline = time.monotonic() + seconds
-        while self._readiness()[figure] < least and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            if self._readiness()[figure] >= least:
+                return
             if any(call.done() and call.exception() for call in (*self._waiting, *self._calls)):
                 # It never arrives.
                 self.wait()
-            time.sleep(_POLL_SECONDS)
 
     def _readiness(self) -> dict[str, int]:
         try:
