@@ -315,6 +315,12 @@ class PortTaken(CannotStart):
         self.reason = reason
 
 
+class ClockNotMoved(CannotStart):
+    """A moved clock was asked for where there must be none."""
+
+    exit_status = 2
+
+
 class TokenMissing(CannotStart):
     """Listening where others can reach it, and nothing keeps them out.
 

@@ -9,12 +9,14 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import structlog
 import uvloop
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 
+from ingest.clock import Clock, open_clock
 from ingest.configuration import IngestConfiguration
 from ingest.exceptions import PortTaken, TokenMissing
 from ingest.keep.lock import IngestLock
@@ -43,7 +45,10 @@ _OPEN_FILES = 8192
 
 
 def run(
-    configuration: IngestConfiguration, on_ready: Callable[[dict[str, str]], None], supervised: bool = False
+    configuration: IngestConfiguration,
+    on_ready: Callable[[dict[str, str]], None],
+    supervised: bool = False,
+    clock_file: Path | None = None,
 ) -> None:
     """Receive and store until the process is told to stop (SIGINT, SIGTERM), then drain and return.
 
@@ -54,10 +59,11 @@ def run(
             of the store (`store`), and with TLS the file of the certificate (`tls_certificate`).
         supervised: another process passes signals on. One to the whole process group then comes twice, and
             that is one wish to stop; whether it is wished again, the other knows, and kills.
+        clock_file: holds the time of a moved clock, for made-up telemetry alone; None: the system's time.
 
     Raises:
-        CannotStart: the data directory, a port, a token or a certificate cannot be used; the sentence says
-            what to do.
+        CannotStart: the data directory, a port, a token, a certificate or the clock cannot be used; the
+            sentence says what to do.
     """
     _raise_limit_of_open_files()
     directory = DataDirectory(configuration.data_dir)
@@ -70,6 +76,7 @@ def run(
         stack.enter_context(IngestLock(directory))
         # Whoever held the lock before may have left its addresses.
         directory.endpoints.unlink(missing_ok=True)
+        clock = open_clock(clock_file, directory, is_loopback(configuration.host))
         owner_key = open_owner_key(directory)
         http_socket = stack.enter_context(_listen(configuration.host, configuration.http_port))
         store = open_store(directory)
@@ -77,9 +84,9 @@ def run(
         publisher = Publisher(store, directory)
         publishing = PublishingThread(publisher, configuration.publish_interval_seconds)
         stack.callback(publishing.stop)
-        upkeep = UpkeepThread(Upkeep(store, publisher, configuration.retention_days))
+        upkeep = UpkeepThread(Upkeep(store, publisher, configuration.retention_days, clock))
         stack.callback(upkeep.stop)
-        writer = Writer(store, configuration.owner_attribute, owner_key)
+        writer = Writer(store, configuration.owner_attribute, owner_key, clock)
         stack.callback(writer.close)
         access = Access(
             tokens,
@@ -88,7 +95,9 @@ def run(
             requests_per_second=configuration.client_requests_per_second,
             burst=configuration.client_request_burst,
         )
-        service = _Service(configuration, store, writer, publishing, access, tls, supervised)
+        service = _Service(configuration, store, writer, publishing, access, tls, supervised, clock)
+        if clock_file is not None:
+            structlog.get_logger("ingest").warning("clock_is_moved", file=str(clock_file))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(service.serve(http_socket, on_ready))
 
@@ -103,6 +112,7 @@ class _Service:
         access: Access,
         tls: Tls | None,
         supervised: bool,
+        clock: Clock,
     ) -> None:
         self._configuration = configuration
         self._store = store
@@ -111,6 +121,8 @@ class _Service:
         self._access = access
         self._tls = tls
         self._supervised = supervised
+        self._clock = clock
+        self._arrived: Callable[[], int] = lambda: 0
         self._stopping = asyncio.Event()
         self._log = structlog.get_logger("ingest")
 
@@ -118,7 +130,8 @@ class _Service:
         configuration = self._configuration
         registry = self._registry()
         admission = Admission(configuration.queue_bytes, configuration.queue_wait_seconds)
-        receiver = Receiver(self._writer, admission, registry, self._access)
+        receiver = Receiver(self._writer, admission, registry, self._access, self._clock)
+        self._arrived = lambda: receiver.arrived
         limit = configuration.max_request_bytes
 
         grpc = grpc_server(receiver, limit, configuration.queue_wait_seconds)
@@ -190,6 +203,7 @@ class _Service:
         return {
             "store": self._store.id,
             "ready": self._writer.healthy and not self._stopping.is_set(),
+            "arrived": self._arrived(),
             "committed": self._store.last_commit,
             "published": self._publishing.published_through,
             "publishing": not self._publishing.failing,

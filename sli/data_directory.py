@@ -47,6 +47,16 @@ class DataDirectory:
         return self.root / "ingest.lock"
 
     @property
+    def moved_clock(self) -> Path:
+        """There if events came in while the clock was moved: what is stored was made up."""
+        return self.root / "moved-clock"
+
+    @property
+    def demo(self) -> Path:
+        """How far the demo fleet has been loaded; not there where none was asked for."""
+        return self.root / "demo.json"
+
+    @property
     def events(self) -> Path:
         """The folder of the published Parquet segments."""
         return self.root / "events"

@@ -183,7 +183,14 @@ class Service:
 
     transport_error = httpx.TransportError
 
-    def __init__(self, data_dir: Path, *arguments: str, only: str | None = None, **environment: str) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *arguments: str,
+        only: str | None = None,
+        clock_file: Path | None = None,
+        **environment: str,
+    ) -> None:
         self.data_dir = data_dir
         self.log = data_dir.parent / f"{data_dir.name}.log"
         half = ["--only", only] if only else []
@@ -199,6 +206,9 @@ class Service:
             *ports,
         ]
         self.command += arguments
+        if clock_file is not None:
+            # Moved with ingest.clock.move_clock: requests arrive at the time that it says.
+            self.command += ["--clock-file", str(clock_file)]
         self.environment = os.environ | environment
         self.start()
 

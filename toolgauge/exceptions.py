@@ -144,6 +144,42 @@ class EmptyPeriod(WrongUsage):
         super().__init__("--since is not before --until, so there is nothing between them")
 
 
+class NotEmpty(WrongUsage):
+    """The demo was asked for where other events are.
+
+    Attributes:
+        path: the data directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} holds events that are not the demo's, and made-up ones must not come among them; "
+            "name another directory with --data-dir, or leave --demo away"
+        )
+        self.path = path
+
+
+class DemoOfAHalf(WrongUsage):
+    """The demo was asked for together with one half of the service."""
+
+    def __init__(self) -> None:
+        super().__init__("--demo starts the whole service; leave --only away")
+
+
+class DemoNotLoaded(ToolgaugeError):
+    """The demo fleet could not be loaded to its end.
+
+    Attributes:
+        reason: why.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the demo was not loaded: {reason}; the same command goes on where this one stopped"
+        )
+        self.reason = reason
+
+
 class NoDataDirectory(ToolgaugeError):
     """There is nothing to read from.
 

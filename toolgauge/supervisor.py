@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO
 
 import structlog
@@ -48,16 +49,19 @@ class Supervisor:
         directory: DataDirectory,
         environment: dict[str, str],
         on_ready: Callable[[dict[str, str]], None],
+        clock_file: Path | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             environment: the settings in force, as `TOOLGAUGE_…` variables for the children.
             on_ready: called once, with all addresses, when both halves are ready the first time.
+            clock_file: for ingest, which has a moved clock with it.
         """
         self._directory = directory
         self._environment = environment
         self._on_ready = on_ready
+        self._clock_file = clock_file
         self._children: dict[str, _Child] = {}
         self._changed = threading.Condition()
         self._signals = 0
@@ -117,10 +121,13 @@ class Supervisor:
             for name, at in addresses.items()
             if name in LISTENERS
         }
+        arguments = ["--only", half, "--supervised"]
+        if half == "ingest" and self._clock_file is not None:
+            arguments += ["--clock-file", str(self._clock_file)]
         # A terminal's Ctrl-C reaches the whole group. It is ours alone, from the child's first moment on.
         ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
         process = subprocess.Popen(
-            [sys.executable, "-m", "toolgauge", "serve", "--only", half, "--supervised"],
+            [sys.executable, "-m", "toolgauge", "serve", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # What gRPC says on standard error by itself is said again, in better words.

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 import duckdb
 import structlog
 
+from ingest.clock import Clock, system_clock
 from ingest.keep.compaction import compact_next
 from ingest.keep.publisher import Publisher
 from ingest.keep.retention import give_space_back, oldest_kept_day, remove_days_before
@@ -24,7 +25,13 @@ _NICENESS = 10
 class Upkeep:
     """Retention and compaction, one piece at a time."""
 
-    def __init__(self, store: Store, publisher: Publisher, retention_days: int | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        publisher: Publisher,
+        retention_days: int | None,
+        clock: Clock = system_clock,
+    ) -> None:
         """From here on the store lets nothing in that retention would remove.
 
         Args:
@@ -35,13 +42,18 @@ class Upkeep:
         # Its own, since it works beside the publications.
         self._folder = SegmentFolder(publisher.folder.folder)
         self._retention_days = retention_days
+        self._clock = clock
         self._removed_before: date | None = None
         if retention_days is not None:
-            store.keep_since(oldest_kept_day(retention_days, datetime.now(UTC)))
+            store.keep_since(oldest_kept_day(retention_days, self.now()))
         self._space_wanted = False
         self._today: date | None = None
         self._unmergeable: set[tuple[str, date]] = set()
         self._log = structlog.get_logger("ingest.upkeep")
+
+    def now(self) -> datetime:
+        """The time, UTC."""
+        return datetime.fromtimestamp(self._clock() / 1e9, UTC)
 
     def step(self, now: datetime) -> bool:
         """Do one piece of what is due at `now` (UTC); whether there may be more.
@@ -106,7 +118,7 @@ class UpkeepThread:
 
     def _step(self) -> bool:
         try:
-            more = self._upkeep.step(datetime.now(UTC))
+            more = self._upkeep.step(self._upkeep.now())
             self._failing = False
             return more
         except MergeGivenUp:

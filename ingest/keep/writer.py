@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
+from ingest.clock import Clock, MovedClock, system_clock
 from ingest.decode.json_columns import decode_json
 from ingest.decode.points import Points
 from ingest.decode.protobuf import decode_fields
@@ -45,6 +46,7 @@ _GATHER_SECONDS = 0.05
 # How often it is written down what arrived; and, when nothing did, that the receiver was up.
 _COUNTS_SECONDS = 5.0
 _IDLE_SECONDS = 60.0
+_NANOS_PER_SECOND = 1_000_000_000
 
 
 class Encoding(Enum):
@@ -89,15 +91,19 @@ Answer = Callable[[Outcome | IngestError], None]
 class Writer:
     """Takes requests from any thread, and answers each once its events are durable."""
 
-    def __init__(self, store: Store, owner_attribute: str, owner_key: bytes) -> None:
+    def __init__(
+        self, store: Store, owner_attribute: str, owner_key: bytes, clock: Clock = system_clock
+    ) -> None:
         self._store = store
+        self._clock = clock
+        self._more_comes = clock.goes_on if isinstance(clock, MovedClock) else lambda: False
         self._owner_attribute = owner_attribute
         self._owner_key = owner_key
         self._waiting: deque[tuple[Request, Answer]] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._log = structlog.get_logger("ingest.writer")
-        self._tally = Tally(time.time_ns())
+        self._tally = Tally(clock())
         self.healthy = True
         # Told how many requests each group holds, from the writer's thread.
         self.on_group: Callable[[float], None] = lambda requests: None
@@ -128,7 +134,7 @@ class Writer:
         self._tally.refuse()
 
     def _run(self) -> None:
-        written = time.monotonic()
+        written, by_clock = time.monotonic(), self._clock()
         while True:
             pause = _IDLE_SECONDS if self._tally.is_empty else _COUNTS_SECONDS
             group = self._next_group(written + pause - time.monotonic())
@@ -136,9 +142,11 @@ class Writer:
                 self.on_group(len(group))
                 self._write(group)
             closing = self._closing and not self._waiting
-            if closing or time.monotonic() - written >= pause:
+            # A moved clock runs ahead: what arrived on one day must not be counted on a later one.
+            ahead = self._clock() - by_clock >= _IDLE_SECONDS * _NANOS_PER_SECOND
+            if closing or ahead or time.monotonic() - written >= pause:
                 self._write_down()
-                written = time.monotonic()
+                written, by_clock = time.monotonic(), self._clock()
             if closing:
                 return
 
@@ -161,6 +169,8 @@ class Writer:
         while not self._closing and came < len(self._waiting) and time.monotonic() < end:
             came = len(self._waiting)
             self._changed.wait_for(lambda: self._closing, timeout=_PAUSE_SECONDS)
+        while self._waiting and not self._closing and self._more_comes():
+            self._changed.wait_for(lambda: self._closing, timeout=_PAUSE_SECONDS)
 
     def _write(self, group: list[tuple[Request, Answer]]) -> None:
         try:
@@ -181,7 +191,7 @@ class Writer:
 
     def _write_down(self) -> None:
         """Store the counts of what arrived, and that the receiver was up; later, if the store cannot now."""
-        now = time.time_ns()
+        now = self._clock()
         try:
             self._store.insert(self._tally.rows(now), 1)
         except StoreUnavailable as error:

@@ -8,6 +8,7 @@ import time
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ingest.clock import Clock, system_clock
 from ingest.decode.wire import Signal
 from ingest.exceptions import IngestError, InternalError, Overloaded, ShuttingDown, whereabouts
 from ingest.keep.writer import Encoding, Outcome, Request, Writer
@@ -20,9 +21,17 @@ class Receiver:
     """The one way from a transport to the store; counts what passes."""
 
     def __init__(
-        self, writer: Writer, admission: Admission, registry: CollectorRegistry, access: Access
+        self,
+        writer: Writer,
+        admission: Admission,
+        registry: CollectorRegistry,
+        access: Access,
+        clock: Clock = system_clock,
     ) -> None:
         self._writer = writer
+        self._clock = clock
+        # Requests that were stamped with their arrival so far, whatever became of them.
+        self.arrived = 0
         self.admission = admission
         self.access = access
         self._log = structlog.get_logger("ingest.receiver")
@@ -75,10 +84,11 @@ class Receiver:
             loop.call_soon_threadsafe(settle, result)
 
         try:
-            self._writer.submit(Request(signal, encoding, body, time.time_ns()), answer)
+            self._writer.submit(Request(signal, encoding, body, self._clock()), answer)
         except ShuttingDown:
             room.give_back()
             raise
+        self.arrived += 1
         result = await answered
         self._seconds.labels(signal, transport).observe(time.perf_counter() - started)
         if isinstance(result, IngestError):

@@ -42,18 +42,11 @@ def directory(tmp_path: Path) -> DataDirectory:
 
 
 @pytest.fixture
-def upkeep_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Upkeep]:
+def upkeep_of() -> Callable[..., Upkeep]:
     """Upkeep of a keeper, as of 2026-11-30."""
 
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return NOON
-
     def make(keeper: Any, publisher: Publisher, days: int | None) -> Upkeep:
-        with monkeypatch.context() as patch:
-            patch.setattr("ingest.keep.upkeep.datetime", Clock)
-            return Upkeep(keeper.store, publisher, days)
+        return Upkeep(keeper.store, publisher, days, lambda: int(NOON.timestamp()) * 10**9)
 
     return make
 
