@@ -11,7 +11,7 @@ import polars as pl
 from analytics.partials import LATENCY_DAYS, OWNER_DAYS, PROMPT_DAYS, RECEIVER_DAYS
 from analytics.published import polars_schema
 from analytics.results_draft import ResultsDraft
-from sli.baseline import CALENDAR_DAYS, Window, WindowDay, choose_window
+from sli.baseline import CALENDAR_DAYS, Window, WindowDay, choose_window, complete_days
 from sli.comparison import compared
 from sli.coverage import MOST_SECONDS_NOT_ACCEPTING
 from sli.days import CLOSES_AFTER, DAY
@@ -145,7 +145,8 @@ class WindowJob:
             .select("day", "seconds_not_accepting")
             .iter_rows()
         )
-        mixed = _mixed(owners.filter(pl.col("day").is_between(first, end)))
+        # Versions with equal days have equal shares to look up.
+        mixed: dict[date, dict[tuple[str, str], float]] = {}
         earliest = self._receiver["day"].min() if len(self._receiver) else end
         versions = quality.filter(pl.col("total") > 0).select(PART).unique().sort(PART)
         for environment, version in versions.iter_rows():
@@ -160,14 +161,17 @@ class WindowJob:
                 day = end - timedelta(days=back)
                 if day not in known and isinstance(earliest, date) and day >= earliest:
                     known[day] = WindowDay(day, receiver.get(day), None, 0, 0)
-            contract = keeps_the_contract(pl.Series([version]))[0]
+            days = complete_days(list(known.values()), end)
+            start = days[0].day if days else end
+            if start not in mixed:
+                mixed[start] = _mixed(owners.filter(pl.col("day").is_between(start, end)))
             window = choose_window(
                 environment,
                 version,
-                contract,
+                keeps_the_contract(pl.Series([version]))[0],
                 end,
                 list(known.values()),
-                mixed.get((environment, version), 0.0),
+                mixed[start].get((environment, version), 0.0),
             )
             yield environment, version, window
 

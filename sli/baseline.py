@@ -71,6 +71,13 @@ class Window:
         return self.days[0] if self.days else self.end
 
 
+def complete_days(known: Sequence[WindowDay], end: date) -> list[WindowDay]:
+    """The latest complete days of a window, in order: at most `COMPLETE_DAYS` of `CALENDAR_DAYS`."""
+    first = end - timedelta(days=CALENDAR_DAYS - 1)
+    within = sorted((day for day in known if first <= day.day <= end), key=lambda day: day.day)
+    return [day for day in within if day.is_complete][-COMPLETE_DAYS:]
+
+
 def choose_window(
     environment: str, version: str, has_contract: bool, end: date, known: Sequence[WindowDay], mixed: float
 ) -> Window:
@@ -80,11 +87,12 @@ def choose_window(
         has_contract: whether the version is a release with the contract.
         end: the last day; closed.
         known: what is known of days; those outside of the calendar days do not count.
-        mixed: share in [0, 1] of the owners' foreground prompts that ran another version.
+        mixed: share in [0, 1] of the owners' foreground prompts that ran another version, from the first
+            of the complete days to the end.
     """
     first = end - timedelta(days=CALENDAR_DAYS - 1)
     within = sorted((d for d in known if first <= d.day <= end), key=lambda d: d.day)
-    complete = [day for day in within if day.is_complete][-COMPLETE_DAYS:]
+    complete = complete_days(known, end)
     with_events = sum(1 for day in complete if day.calls)
     reasons = []
     if environment == UNSET_ENVIRONMENT:

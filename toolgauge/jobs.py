@@ -106,9 +106,9 @@ class ReportSchedule:
         except Exception as error:
             self._log.error("report_failed", reason=_reason(error), next="tried again when it is due")
         else:
-            for each in written:
-                if each.changed:
-                    self._log.info("report_written", day=each.day.isoformat(), folder=str(each.folder))
+            changed = [each.day.isoformat() for each in written if each.changed]
+            if changed:
+                self._log.info("reports_written", days=changed, folder=str(self._directory.reports))
 
     def _after(self, moment: datetime) -> datetime:
         return next(CronSim(self._schedule, moment.astimezone(UTC)))
