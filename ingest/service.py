@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import resource
 import signal
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import structlog
 import uvloop
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
@@ -42,6 +44,8 @@ DRAIN_SECONDS = 8.0
 _BACKLOG = 1024
 # Enough for the connections of both ports and what the store has open.
 _OPEN_FILES = 8192
+# From malloc.h.
+_M_ARENA_MAX = -8
 
 
 def run(
@@ -66,6 +70,7 @@ def run(
             sentence says what to do.
     """
     _raise_limit_of_open_files()
+    _keep_little_memory()
     directory = DataDirectory(configuration.data_dir)
     given = configuration.ingest_token.get_secret_value() if configuration.ingest_token else ""
     tokens = read_tokens(given, configuration.ingest_token_file)
@@ -231,6 +236,18 @@ def _raise_limit_of_open_files() -> None:
         hard = _OPEN_FILES
     if soft != resource.RLIM_INFINITY and soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def _keep_little_memory() -> None:
+    """Have freed memory given back: buffers of many sizes are needed for a moment, and then others.
+
+    Arrow's own pool, and an arena for each thread, keep what they once had; measured under full load,
+    both together make the process a tenth larger and nothing faster.
+    """
+    pa.set_memory_pool(pa.system_memory_pool())
+    with suppress(OSError, AttributeError):
+        # Elsewhere than in the GNU C library there is no such function, and nothing to set.
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -15,7 +15,7 @@ from ingest.keep.migrations import prepare_store
 _STORAGE_VERSION = "v1.5.0"
 # A larger log means fewer checkpoints under load, and a longer replay after a kill: 64 MiB takes about 1 s.
 _CHECKPOINT_BYTES = "64MiB"
-_MEMORY_LIMIT = "256MiB"
+_MEMORY_LIMIT = "160MiB"
 
 # DuckDB's errors carry no number, only the system's words. These say that the file is not to blame.
 _NUMBERS_OF_THE_SYSTEM = (
