@@ -17,6 +17,7 @@ import grpc
 import httpx
 import numpy as np
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -166,6 +167,13 @@ class Otlp:
         sent = {**TOOL_CALL, **attributes}
         (row,) = self.rows(self.logs(self.log({k: v for k, v in sent.items() if k not in without})))
         return row
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_its_own() -> Iterator[None]:
+    """A command that ran within the process has set up logging for a stream that is gone."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 
 import structlog
 
@@ -24,6 +25,27 @@ class _Libraries(logging.Handler):
         log.log(record.levelno, "library_message", message=str(record.msg).splitlines()[0][:200], where=where)
 
 
+class _StandardError:
+    """A logger that writes lines to standard error, for as long as anybody reads it.
+
+    A terminal that was closed, or a pipe whose reader has ended, must not end what the service does; there is
+    nobody left to tell of it either.
+    """
+
+    def __init__(self, *_: object) -> None:
+        self._stream = sys.stderr
+
+    def msg(self, message: str) -> None:
+        """Write a line."""
+        with suppress(OSError, ValueError):
+            # In one piece, so that the lines of several processes do not mix.
+            self._stream.write(message + "\n")
+            self._stream.flush()
+
+    log = debug = info = warn = warning = msg
+    error = critical = exception = fatal = failure = msg
+
+
 def configure_logs(settings: Settings) -> None:
     """Set up logging for a process of the service."""
     as_console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
@@ -42,6 +64,6 @@ def configure_logs(settings: Settings) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_StandardError,
         cache_logger_on_first_use=True,
     )
