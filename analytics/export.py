@@ -17,7 +17,7 @@ from analytics.exceptions import ExportFailedError, ExportInTheWayError
 from analytics.published import Published, on_published, read_published
 from analytics.results_file import connect
 from sli.data_directory import DataDirectory
-from sli.schemas import EVENT_DATASETS, RESULT_DATASETS, Dataset
+from sli.schemas import EVENT_DATASETS, FILED_DATASETS, RESULT_DATASETS, Dataset
 
 DESCRIPTION = "export.json"
 _MEMORY = "512MiB"
@@ -186,6 +186,13 @@ def _export_results(
     connection.execute(f"ATTACH {_text(directory.results)} AS results (READ_ONLY)")
     try:
         source = f"results.{dataset.name}"
+        if dataset in FILED_DATASETS:
+            rows = connection.execute(
+                "SELECT path FROM results.day_files WHERE dataset = ? ORDER BY day", [dataset.name]
+            ).fetchall()
+            paths = ", ".join(_text(directory.results_folder / path) for (path,) in rows)
+            empty = ", ".join(f"NULL::{column.type} AS {column.name}" for column in dataset.columns)
+            source = f"read_parquet([{paths}])" if paths else f"(SELECT {empty} WHERE false)"
         return _copy(connection, dataset, source, period.condition(dataset), "ALL", file)
     finally:
         connection.execute("DETACH results")
@@ -235,5 +242,5 @@ def _text(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-DATASETS = {dataset.name: dataset for dataset in (*EVENT_DATASETS, *RESULT_DATASETS)}
+DATASETS = {dataset.name: dataset for dataset in (*EVENT_DATASETS, *RESULT_DATASETS, *FILED_DATASETS)}
 """Everything that can be exported, by name."""

@@ -32,7 +32,7 @@ class ResultsInfo:
     """What a results file says of itself.
 
     Attributes:
-        current: its tables are those that this version writes.
+        current: its tables are those that this version writes, and the files that it lists are there.
         store: id of the event store.
         computed_through: the last commit number whose rows are in the results.
         as_of: until when the events told anything.
@@ -234,6 +234,7 @@ def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 def _read_info(path: Path, original: Path) -> ResultsInfo:
     """What the file at `path`, which is `original` or a copy of it, says of itself."""
+    paths: list[tuple[str]] = []
     with connect() as connection:
         connection.execute(f"ATTACH '{_quoted(path)}' AS results (READ_ONLY)")
         # Alone first: in a newer file nothing else need be where it is in this version's.
@@ -243,6 +244,8 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
         rows = connection.execute(
             "SELECT format, partial_format, store, computed_through, as_of FROM results.results_info"
         ).fetchall()
+        with suppress(duckdb.CatalogException):
+            paths = connection.execute("SELECT path FROM results.day_files").fetchall()
         columns = connection.execute(
             "SELECT table_name, column_name FROM duckdb_columns() "
             "WHERE database_name = 'results' ORDER BY table_name, column_index"
@@ -253,7 +256,10 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
     stored = {dataset.name for dataset in STORED_DATASETS}
     found = [column for column in columns if column[0] in stored]
     expected = [(d.name, name) for d in sorted(STORED_DATASETS, key=lambda d: d.name) for name in d.names]
-    current = result_format == RESULT_FORMAT and partial_format == PARTIAL_FORMAT and found == expected
+    there = all((original.parent / relative).exists() for (relative,) in paths)
+    current = (
+        result_format == RESULT_FORMAT and partial_format == PARTIAL_FORMAT and found == expected and there
+    )
     return ResultsInfo(current, store, computed_through, as_of.astimezone(UTC))
 
 

@@ -13,7 +13,7 @@ from analytics import export as exports
 from analytics.exceptions import ExportFailedError, ExportInTheWayError
 from analytics.export import DATASETS, Period, export
 from analytics.refresh import refresh
-from sli.schemas import EVENT_DATASETS, RESULT_DATASETS, SLI_DAILY, TOOL_CALLS
+from sli.schemas import EVENT_DATASETS, FILED_DATASETS, RESULT_DATASETS, SLI_DAILY, TOOL_CALLS
 from tests.analytics.segments import EventFolder
 
 
@@ -35,7 +35,9 @@ def _rows(path: str | Path) -> list[tuple[object, ...]]:
 def test_everything_is_exported_under_its_public_name(published: EventFolder, tmp_path: Path) -> None:
     target = tmp_path / "export"
     exported = export(published.directory, target, list(DATASETS.values()), Period())
-    assert [each.dataset for each in exported] == [d.name for d in (*EVENT_DATASETS, *RESULT_DATASETS)]
+    assert [each.dataset for each in exported] == [
+        d.name for d in (*EVENT_DATASETS, *RESULT_DATASETS, *FILED_DATASETS)
+    ]
     assert [(each.files, each.rows) for each in exported if each.dataset == "tool_calls"] == [(2, 6)]
     assert sorted(path.name for path in (target / "tool_calls").iterdir()) == [
         "2026-11-03.parquet",

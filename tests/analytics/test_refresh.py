@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -19,7 +19,7 @@ from analytics.exceptions import (
 from analytics.refresh import refresh
 from analytics.results_file import draft_path, previous_results, results_locked
 from sli.partials import count_cells
-from sli.schemas import RESULT_FORMAT
+from sli.schemas import INGEST_COUNTS, RESULT_FORMAT
 
 if TYPE_CHECKING:
     from tests.analytics.segments import EventFolder
@@ -498,3 +498,32 @@ def test_progress_is_told_day_by_day(folder: EventFolder) -> None:
     told: list[tuple[str, int, int]] = []
     refresh(folder.directory, on_progress=lambda stage, done, total: told.append((stage, done, total)))
     assert told == [("days", 0, 2), ("days", 1, 2), ("days", 2, 2)]
+
+
+def test_results_whose_files_are_gone_are_rebuilt(folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-03T10:05"))
+    refresh(folder.directory)
+    before = [prompt["prompt_id"] for prompt in folder.prompts()]
+    for path in (folder.directory.results_folder / "days").rglob("*.parquet"):
+        path.unlink()
+    folder.publish(folder.row(INGEST_COUNTS, "2026-11-09T10:59"))
+    outcome = refresh(folder.directory)
+    assert (outcome.previously_through, outcome.computed_through) == (0, 2)
+    assert [prompt["prompt_id"] for prompt in folder.prompts()] == before == ["s########1"]
+
+
+def test_files_that_nothing_lists_are_kept_for_readers_and_then_removed(
+    folder: EventFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.publish(folder.call("2026-11-03T10:05"))
+    refresh(folder.directory)
+    (old,) = (folder.directory.results_folder / "days" / "prompts").iterdir()
+    folder.publish(folder.call("2026-11-03T10:06"))
+    refresh(folder.directory)
+    assert old.exists()
+    assert len(folder.prompts()) == 1
+    monkeypatch.setattr("analytics.day_files.KEPT_FOR", timedelta(0))
+    folder.publish(folder.row(INGEST_COUNTS, "2026-11-09T10:59"))
+    refresh(folder.directory)
+    assert not old.exists()
+    assert len(folder.prompts()) == 1

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sli.schemas import EVENT_DATASETS, RESULT_DATASETS
+from sli.schemas import EVENT_DATASETS, FILED_DATASETS, RESULT_DATASETS
 from toolgauge.exceptions import EmptyPeriod, UnknownDataset
 from toolgauge.filters import parse_time
 from toolgauge.options import Config, DataDir, Format, note, settings_in_force
@@ -49,7 +49,7 @@ def export(
     """
     import pyarrow as pa
 
-    names = {each.name: each for each in (*EVENT_DATASETS, *RESULT_DATASETS)}
+    names = {each.name: each for each in (*EVENT_DATASETS, *RESULT_DATASETS, *FILED_DATASETS)}
     for name in dataset or ():
         if name not in names:
             raise UnknownDataset(name, list(names))
