@@ -161,5 +161,8 @@ class Day:
         )
 
     def uptime(self) -> pl.DataFrame:
-        """The receiver's uptime around this day: `since` and `until`."""
-        return self.around(RECEIVER_UPTIME).select("since", "until").collect()
+        """The receiver's uptime that lies on this day, at least in part: `since` and `until`."""
+        day = pl.lit(self.day)
+        # A row lies on the day of its end.
+        spans = self._published.scan(RECEIVER_UPTIME, [self.day, self.day + DAY]).select("since", "until")
+        return spans.filter((pl.col("since").dt.date() <= day) & (pl.col("until").dt.date() >= day)).collect()

@@ -84,7 +84,7 @@ def prompt_day_rows(day: Day) -> pl.DataFrame:
 
 
 def receiver_rows(day: Day) -> pl.DataFrame:
-    """`RECEIVER_DAYS`: one row; none where the receiver left no record around the day."""
+    """`RECEIVER_DAYS`: one row; none where the receiver left no record of the day."""
     uptime = day.uptime()
     if not len(uptime):
         return pl.DataFrame(schema={"time": pl.Datetime("us", "UTC"), **_RECEIVER})

@@ -38,6 +38,9 @@ Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much it has."""
 
 
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class RefreshOutcome:
     """What a refresh did.
@@ -113,7 +116,7 @@ def _attempt(
     if base == manifest.published_through:
         return _unchanged(base)
     repeats = Repeats(published)
-    as_of = _as_of(published)
+    as_of = _as_of(published, base or 0, info.as_of if base and info else _NEVER)
     everything = {day for dataset in EVENT_DATASETS for day in published.days(dataset)}
     touched = touched_days(published, repeats, base, info.as_of, as_of) if base and info else everything
     with results_draft(directory, keep_previous=bool(base)) as draft:
@@ -139,21 +142,20 @@ def _attempt(
     return RefreshOutcome(through, base or 0, len(touched), rows, 0.0, up_to_date=False)
 
 
-def _as_of(published: Published) -> datetime:
-    """Until when the published events tell anything: when the last commit came, or the receiver was up."""
-    last = published.manifest.published_through - 1
-    uptime = published.scan(RECEIVER_UPTIME, published.days(RECEIVER_UPTIME)[-2:])
-    moments = [uptime.select(pl.col("until").max())]
-    moments += [
-        published.scan(dataset, after=last).select(until=pl.col("received_at").max())
+def _as_of(published: Published, after: int, previously: datetime) -> datetime:
+    """Until when the published events tell anything: when the latest row came, or the receiver was up.
+
+    Args:
+        after: rows of later commits are new.
+        previously: the same of the rows before.
+    """
+    moments = [
+        published.scan(dataset, after=after).select(latest=pl.col("received_at").max())
         for dataset in EVENT_DATASETS
     ]
-    latest = pl.concat(moments).select(pl.col("until").max()).collect(engine="streaming").item()
-    if latest is None:
-        # The last commit left no row; hardly ever, so it may cost a look at everything.
-        every = [published.scan(dataset).select(pl.col("received_at").max()) for dataset in EVENT_DATASETS]
-        latest = pl.concat(every).select(pl.col("received_at").max()).collect(engine="streaming").item()
-    return latest if isinstance(latest, datetime) else datetime.fromtimestamp(0, UTC)
+    moments.append(published.scan(RECEIVER_UPTIME, after=after).select(latest=pl.col("until").max()))
+    latest = pl.concat(moments).select(pl.col("latest").max()).collect(engine="streaming").item()
+    return max(previously, latest) if isinstance(latest, datetime) else previously
 
 
 def _can_build_upon(info: ResultsInfo, manifest: Manifest) -> bool:

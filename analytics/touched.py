@@ -40,11 +40,10 @@ def touched_days(
         prompts, sessions = _told_of(published, day, after)
         beside = {day - DAY, day + DAY}
         touched |= {each for each in beside if _mentions(published, each, prompts, sessions)}
-    for day in published.days(RECEIVER_UPTIME, after):
-        until = published.scan(RECEIVER_UPTIME, [day], after).select(pl.col("until").max()).collect()
-        last = until.item()
-        if last is not None and last.date() > day:
-            touched.add(last.date())
+    # Such a row lies on the day of its end.
+    spans = published.scan(RECEIVER_UPTIME, after=after).select("since", "until").collect()
+    for since, until in spans.iter_rows():
+        touched |= {since.date(), until.date()}
     open_since = (previously_as_of - GIVEN_UP_AFTER).date()
     while previously_as_of < as_of and open_since <= as_of.date():
         touched.add(open_since)

@@ -148,7 +148,7 @@ class WindowJob:
         # Versions with equal days have equal shares to look up.
         mixed: dict[date, dict[tuple[str, str], float]] = {}
         earliest = self._receiver["day"].min() if len(self._receiver) else end
-        versions = quality.filter(pl.col("total") > 0).select(PART).unique().sort(PART)
+        versions = quality.filter(pl.col("stored") > 0).select(PART).unique().sort(PART)
         for environment, version in versions.iter_rows():
             own = quality.filter(
                 (pl.col("environment") == environment) & (pl.col("service_version") == version)

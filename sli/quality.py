@@ -7,8 +7,8 @@ import polars as pl
 from sli.days import is_late, revision
 from sli.histogram import bucket
 from sli.profile import QWEN_CODE
-from sli.version import version_order
-from sli.vocabulary import UNKNOWN_VERSION, TimeSource
+from sli.version import is_version, version_order
+from sli.vocabulary import TimeSource
 
 PART = ("environment", "service_version")
 
@@ -50,8 +50,7 @@ def keeps_the_contract(versions: pl.Series) -> pl.Series:
     """Whether each version is at least the producer's first contract release: Boolean."""
     first = version_order(QWEN_CODE.first_contract_release)
     # What is no version sorts behind all versions, and promises nothing.
-    last = version_order("99999999")
-    found = [version != UNKNOWN_VERSION and first <= version_order(version) <= last for version in versions]
+    found = [is_version(version) and first <= version_order(version) for version in versions]
     return pl.Series(versions.name, found, dtype=pl.Boolean)
 
 

@@ -60,7 +60,7 @@ def shadow_volumes(prompts: pl.LazyFrame) -> pl.LazyFrame:
         .agg(
             pl.len().cast(pl.Int64).alias("prompts"),
             (pl.col("calls") > 0).sum().cast(pl.Int64).alias("tool_prompts"),
-            pl.col("guarded").sum().cast(pl.Int64).alias("guarded_prompts"),
+            (pl.col("guarded") > 0).sum().cast(pl.Int64).alias("guarded_prompts"),
             *(
                 (pl.col(name) > 0).sum().cast(pl.Int64).alias(f"prompts_{name}")
                 for name in (*_WARNINGS, *_STOPS)

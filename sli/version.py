@@ -58,6 +58,11 @@ def version_order(text: str) -> str:
     return _IS_VERSION + core + _pre_release_key(match["pre_release"]) + _END + text
 
 
+def is_version(text: str) -> bool:
+    """Whether a text is a version at all, and not a commit id, a branch or nothing."""
+    return version_order(text).startswith(_IS_VERSION)
+
+
 def _pre_release_key(pre_release: str | None) -> str:
     if pre_release is None:
         return _IS_RELEASE

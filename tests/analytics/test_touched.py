@@ -118,10 +118,10 @@ def test_prompts_that_may_have_become_unfinished_meanwhile(folder: EventFolder) 
     assert touched(folder, 1, "2026-11-04T00:10", "2026-11-04T00:12") == ""
 
 
-def test_uptime_that_reaches_into_the_next_day(folder: EventFolder) -> None:
+def test_uptime_that_began_on_the_day_before(folder: EventFolder) -> None:
     folder.publish(folder.call("2026-11-02T10:00"), folder.call("2026-11-03T10:00"))
-    until = datetime(2026, 11, 3, 0, 0, 30, tzinfo=UTC)
-    folder.publish(folder.row(RECEIVER_UPTIME, "2026-11-02T23:59:30", until=until))
+    since, until = (datetime(2026, 11, *rest, tzinfo=UTC) for rest in ((2, 23, 59, 30), (3, 0, 0, 30)))
+    folder.publish(folder.row(RECEIVER_UPTIME, "2026-11-03T00:00:30", since=since, until=until))
     assert touched(folder, after=1) == "02 03"
 
 
