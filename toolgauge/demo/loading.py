@@ -55,8 +55,8 @@ def load(directory: DataDirectory, loaded: Loaded, retention_days: int | None, s
             loaded = loaded.with_day()
             loaded.write(directory.demo)
         loading.hang_up()
-        # The last thing that the receiver writes down is that it was up until now.
-        receiver.move(time.time_ns())
+        # The last thing written down is that the receiver was up until now, if it is still the last day.
+        receiver.move(loading.end_of_day(loaded.days - 1))
         receiver.stop()
         receiver.remove_clock()
         loaded.at_end().write(directory.demo)
@@ -76,26 +76,27 @@ class _Loading:
     def load_day(self, number: int) -> None:
         """Send all of a day, each export when its time has come; of today no more than was until now."""
         steps, self._next = self._next or self._steps(number), []
-        now = self._midnight(number)
         for step in steps:
             if isinstance(step, Export):
                 if step.unix_nano <= time.time_ns():
                     self._receiver.move(step.unix_nano, goes_on=True)
                     self._connected.send(step.requests)
-                    now = step.unix_nano
             elif step.until_unix_nano <= time.time_ns():
-                self._receiver.move(now)
                 self.hang_up()
                 self._receiver.move(step.since_unix_nano)
                 self._receiver.stop()
                 self._connect(step.until_unix_nano)
-        self._receiver.move(now)
+        self._receiver.stand_still()
         # The next day is made while this one is being kept.
         self._next = self._steps(number + 1)
         # What is written down of a day is dated on it, so all of it must be in before the next.
         self._connected.wait()
-        self._receiver.move(min(self._midnight(number + 1) - 1, time.time_ns()))
+        self._receiver.move(self.end_of_day(number))
         self._connected.show_life()
+
+    def end_of_day(self, number: int) -> int:
+        """The last moment of a day; of today, now."""
+        return min(self._midnight(number + 1) - 1, time.time_ns())
 
     def _steps(self, number: int) -> list[Export | Outage]:
         ago = self._fleet.days - 1 - number
@@ -104,6 +105,7 @@ class _Loading:
     def hang_up(self) -> None:
         """Wait for the last answers, and close the connections."""
         if self._sender is not None:
+            self._receiver.stand_still()
             sender, self._sender = self._sender, None
             with sender:
                 sender.wait()

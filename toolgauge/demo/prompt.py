@@ -15,8 +15,8 @@ _OK, _CANCELLED, _ERROR, _KILLED = "ok", "cancelled", "error", "killed"
 _ENDINGS = (_OK, _CANCELLED, _ERROR, _KILLED)
 _ENDING_BOUNDS = list(accumulate((0.94, 0.04, 0.014, 0.006)))
 
-_STUCK = 0.025
-_GIVES_IN = 0.55
+_STUCK = 0.03
+_GIVES_IN = 0.45
 _SUBAGENT = 0.04
 _AUTOMATIC = 0.02
 _ASKED = 0.12

@@ -41,6 +41,7 @@ class DemoReceiver:
             "TOOLGAUGE_RETENTION_DAYS": str(retention_days or ""),
         }
         self.grpc = self.http = ""
+        self._now = 0
 
     def start(self, unix_nano: int) -> None:
         """Start it at a moment, and wait until it listens at `grpc` and `http`.
@@ -70,7 +71,12 @@ class DemoReceiver:
 
     def move(self, unix_nano: int, goes_on: bool = False) -> None:
         """Move the clock; where it goes on at once, nothing is written until it does no more."""
+        self._now = unix_nano
         move_clock(self._clock_file, unix_nano, goes_on)
+
+    def stand_still(self) -> None:
+        """Let the clock go on no more: what has arrived is written now."""
+        self.move(self._now)
 
     def stop(self) -> None:
         """Let it write and publish what it has, and end."""

@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ import pytest
 from sli.data_directory import DataDirectory
 from toolgauge.demo.days import Export, Outage, day_of
 from toolgauge.demo.fleet import OUTAGE, Fleet
-from toolgauge.demo.loaded import Loaded, read_loaded
+from toolgauge.demo.loaded import read_loaded
 from toolgauge.demo.loading import load, what_is_loaded
+from toolgauge.demo.receiver import DemoReceiver
 from toolgauge.exceptions import NotEmpty
 
-# Whole days that are over, the one of the outage among them.
-FLEET = Fleet(datetime.now(UTC).date() - timedelta(days=1), size=0.06, days=OUTAGE + 2)
+# Days that are long over, the one of the outage among them.
+FLEET = Fleet(date(2026, 3, 6), size=0.06, days=OUTAGE + 2)
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +30,31 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     directory = DataDirectory(tmp_path_factory.mktemp("demo") / "data")
     directory.root.mkdir()
     shown: list[int] = []
+    noon_of_second_day = (_midnight(FLEET.day(FLEET.days - 2)) + 12 * 3600) * 10**9
+    move = DemoReceiver.move
 
-    def interrupt(what: str, done: int, total: int) -> None:
-        if done == 2:
+    def interrupted(self: DemoReceiver, unix_nano: int, goes_on: bool = False) -> None:
+        move(self, unix_nano, goes_on)
+        if goes_on and unix_nano > noon_of_second_day:
+            # What was sent waits to be written.
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        load(directory, what_is_loaded(directory, FLEET), None, interrupt)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DemoReceiver, "move", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            load(directory, what_is_loaded(directory, FLEET), None, lambda what, done, total: None)
     loaded = read_loaded(directory.demo)
     assert loaded is not None
-    assert (loaded.days_loaded, loaded.finished) == (2, False)
-    # As if it had been cut off before the day was noted down.
-    Loaded.nothing_of(FLEET).with_day().write(directory.demo)
+    assert (loaded.days_loaded, loaded.finished) == (1, False)
     another = Fleet(date(2020, 1, 1))
     load(directory, what_is_loaded(directory, another), None, lambda what, done, total: shown.append(done))
     assert shown == list(range(1, FLEET.days))
     return directory
+
+
+def _midnight(day: date) -> int:
+    """The beginning of a day, seconds since 1970."""
+    return int(datetime.combine(day, datetime.min.time(), UTC).timestamp())
 
 
 def _rows(toolgauge: Any, directory: DataDirectory, query: str) -> list[dict[str, Any]]:
@@ -82,15 +92,14 @@ def test_the_outage_is_the_only_gap_and_arrivals_lie_in_the_past(
         directory,
         "SELECT epoch_us(since) AS since, epoch_us(until) AS until FROM receiver_uptime ORDER BY ALL",
     )
-    midnight = datetime.combine(FLEET.day(FLEET.days - 1), datetime.min.time(), UTC)
-    until = int(midnight.timestamp()) * 10**6
+    until = _midnight(FLEET.day(FLEET.days - 1)) * 10**6
     gaps = []
     for row in uptime:
         if row["since"] - until > 1_000_000:
             gaps.append((until * 1000, row["since"] * 1000))
         until = max(until, row["until"])
     assert gaps == [(outage.since_unix_nano, outage.until_unix_nano)]
-    assert abs(until / 1e6 - time.time()) < 600
+    assert _midnight(FLEET.day(-1)) * 10**6 - until <= 1
     (late,) = _rows(
         toolgauge,
         directory,
