@@ -27,6 +27,9 @@ def markdown(report: Row) -> str:
         report: what `report_data` of the jobs gives, as values of JSON.
     """
     lines = [f"# Tool calls on {report['day']}", "", *_receiver(report["receiver"])]
+    if report["lost_segments"]:
+        names = ", ".join(f"`{path}`" for path in report["lost_segments"])
+        lines += ["", f"**Stored events of this day or those beside it cannot be read**: {names}."]
     if not report["environments"]:
         lines += ["", "No tool calls and no prompts on this day or the day before."]
     for environment in report["environments"]:
