@@ -21,7 +21,7 @@ def _flip_a_byte(path: Path) -> None:
     path.write_bytes(content)
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "missing": Path.unlink,
     "empty": lambda path: path.write_bytes(b""),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-100]),
@@ -49,7 +49,7 @@ def statuses(folder: EventFolder) -> list[str]:
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_the_rest_is_computed_and_a_repair_is_noticed(
-    folder: EventFolder, damage: Callable[[Path], None]
+    folder: EventFolder, damage: Callable[[Path], object]
 ) -> None:
     three_days(folder)
     path = folder.path(folder.segments[1])
