@@ -5,7 +5,7 @@ from __future__ import annotations
 from sli.rate import COUNTS
 from sli.schemas import PROMPTS, Column, Dataset
 
-PARTIAL_FORMAT = 2
+PARTIAL_FORMAT = 3
 """Version of the partials; results with other partials are rebuilt from the events."""
 
 _PART = (
@@ -20,7 +20,11 @@ RESULTS_INFO = Dataset(
         Column("format", "BIGINT", "RESULT_FORMAT of the tables"),
         Column("partial_format", "BIGINT", "PARTIAL_FORMAT of the partials"),
         Column("store", "VARCHAR", "id of the event store that the results were computed from"),
-        Column("computed_through", "BIGINT", "the last commit number whose rows are in the results"),
+        Column(
+            "computed_through",
+            "BIGINT",
+            "the last commit number whose rows are in the results, but for lost segments",
+        ),
         Column("as_of", "TIMESTAMPTZ", "until when the events tell anything"),
     ),
 )
@@ -38,6 +42,13 @@ RETIRED_FILES = Dataset(
     (
         Column("path", "VARCHAR", "relative to the folder of the results"),
         Column("since", "TIMESTAMPTZ", "when it was found that no table lists it any more"),
+    ),
+)
+LOST_SEGMENTS = Dataset(
+    "lost_segments",
+    (
+        *_DAY,
+        Column("path", "VARCHAR", "a published segment that the results were computed without"),
     ),
 )
 
@@ -89,5 +100,5 @@ LATENCY_DAYS = Dataset(
 FILED = (PROMPTS, OWNER_DAYS, LATENCY_DAYS)
 """One Parquet file a day each."""
 
-KEPT_DATASETS = (RESULTS_INFO, DAY_FILES, RETIRED_FILES, RECEIVER_DAYS, PROMPT_DAYS)
+KEPT_DATASETS = (RESULTS_INFO, DAY_FILES, RETIRED_FILES, LOST_SEGMENTS, RECEIVER_DAYS, PROMPT_DAYS)
 """Tables of the results database that nobody else reads."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,13 +20,14 @@ from analytics.exceptions import (
     SegmentUnreadableError,
 )
 from sli.data_directory import DataDirectory
-from sli.manifest import Manifest, ManifestError, NewerManifestError
+from sli.manifest import Manifest, ManifestError, NewerManifestError, Segment
 from sli.schemas import EVENT_FORMAT, Dataset
 
 Result = TypeVar("Result")
 
 # A merge replaces a day's segments once; that several merges hit one job in a row is not expected.
 ATTEMPTS = 5
+_CHUNK_BYTES = 2**20
 
 # How DuckDB's types arrive from Parquet. A UUID comes as its 16 bytes, in the order of its text.
 _POLARS_TYPES: dict[str, pl.DataType] = {
@@ -51,14 +54,21 @@ class Published:
 
     Attributes:
         folder: the folder that the segments' paths are relative to.
+        lost: paths of listed segments that cannot be read and are left out.
     """
 
     folder: Path
     manifest: Manifest
+    lost: frozenset[str] = frozenset()
+
+    @property
+    def lost_segments(self) -> list[Segment]:
+        """The segments that are listed and left out."""
+        return [segment for segment in self.manifest.segments if segment.path in self.lost]
 
     def days(self, dataset: Dataset, after: int = 0) -> list[date]:
         """The days whose segments may hold commits later than `after`, in order."""
-        return sorted({segment.day for segment in self.manifest.select(dataset.name, after=after)})
+        return sorted({segment.day for segment in self._select(dataset, None, after)})
 
     def scan(self, dataset: Dataset, days: Collection[date] | None = None, after: int = 0) -> pl.LazyFrame:
         """The rows of `dataset`: of `days` if given, of commits later than `after`.
@@ -67,11 +77,16 @@ class Published:
             All columns of the dataset (`polars_schema`), in no particular order; no rows where no
             segment is published. Reading it fails with a FileNotFoundError where a merge has
             replaced a segment meanwhile: see `on_published`.
+
+        Raises:
+            _NotWhatWasWritten: of a segment. Much damage would be read as other values, without an error.
         """
-        segments = self.manifest.select(dataset.name, days, after)
+        segments = self._select(dataset, days, after)
         if not segments:
             return pl.LazyFrame(schema=polars_schema(dataset))
         paths = [self.folder / segment.path for segment in segments]
+        for path, segment in zip(paths, segments, strict=True):
+            _verify(path, segment)
         rows = pl.scan_parquet(paths, glob=False, hive_partitioning=False)
         commit, last = pl.col("commit_number"), self.manifest.published_through
         # Where the segments' bounds already say it, the column need not be read.
@@ -82,18 +97,62 @@ class Published:
         return rows
 
     def missing(self) -> list[Path]:
-        """The listed segments that are not on the disk."""
-        paths = [self.folder / segment.path for segment in self.manifest.segments]
-        return [path for path in paths if not path.exists()]
+        """The segments that are not on the disk."""
+        return [path for path, _ in self._files() if not path.exists()]
 
     def damaged(self) -> list[Path]:
-        """The listed segments that are on the disk and are not what was written; reads all of them."""
-        found = []
+        """The segments that are on the disk and are not what was written; reads all of them."""
+        return [path for path, segment in self._files() if path.exists() and not _is_readable(path, segment)]
+
+    def still_lost(self, paths: Collection[str]) -> frozenset[str]:
+        """Of these, the listed segments that still cannot be read; reads them."""
+        asked = [(path, segment) for path, segment in self._files() if segment.path in paths]
+        return frozenset(segment.path for path, segment in asked if not _is_readable(path, segment))
+
+    def _files(self) -> Iterator[tuple[Path, Segment]]:
         for segment in self.manifest.segments:
-            path = self.folder / segment.path
-            if path.exists() and not segment.is_what(path.read_bytes()):
-                found.append(path)
-        return found
+            if segment.path not in self.lost:
+                yield self.folder / segment.path, segment
+
+    def _select(self, dataset: Dataset, days: Collection[date] | None, after: int) -> list[Segment]:
+        found = self.manifest.select(dataset.name, days, after)
+        return [segment for segment in found if segment.path not in self.lost]
+
+
+class _NotWhatWasWritten(Exception):
+    """The bytes of a segment are not those that its checksum was made of."""
+
+
+def _verify(path: Path, segment: Segment) -> None:
+    state = path.stat()
+    _verify_once(path, segment, state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=100_000)
+def _verify_once(path: Path, segment: Segment, *_state: int) -> None:
+    # Segments do not change: one that this process has read as a whole need not be read so again.
+    if not _is_what_was_written(path, segment):
+        raise _NotWhatWasWritten(path)
+
+
+def _is_what_was_written(path: Path, segment: Segment) -> bool:
+    size, crc32 = 0, 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            size, crc32 = size + len(chunk), zlib.crc32(chunk, crc32)
+    return size == segment.bytes and segment.crc32 in (None, crc32)
+
+
+def _is_readable(path: Path, segment: Segment) -> bool:
+    try:
+        if not _is_what_was_written(path, segment):
+            return False
+        if segment.crc32 is None:
+            # An older version wrote no checksum: then it is asked of who would read it.
+            pl.scan_parquet([path], glob=False).collect(engine="streaming")
+    except (OSError, pl.exceptions.PolarsError):
+        return False
+    return True
 
 
 def read_published(directory: DataDirectory) -> Published | None:
@@ -116,11 +175,16 @@ def read_published(directory: DataDirectory) -> Published | None:
         raise ManifestUnreadableError(directory.manifest, error.reason) from error
 
 
-def on_published(directory: DataDirectory, job: Callable[[Published], Result]) -> Result | None:
+def on_published(
+    directory: DataDirectory, job: Callable[[Published], Result], lost: frozenset[str] = frozenset()
+) -> Result | None:
     """Run `job` over what is published, again with a new manifest if segments vanish meanwhile.
 
     Segments vanish when they are merged, after the manifest that lists the merged one is in place.
     `job` may be started several times and must not leave anything half done.
+
+    Args:
+        lost: paths of segments to leave out.
 
     Returns:
         What the job returned; None where nothing is published.
@@ -136,15 +200,21 @@ def on_published(directory: DataDirectory, job: Callable[[Published], Result]) -
         if published is None:
             return None
         try:
+            published = replace(published, lost=lost)
             return job(published)
-        except (FileNotFoundError, pl.exceptions.PolarsError) as error:
+        except (OSError, pl.exceptions.PolarsError, _NotWhatWasWritten) as error:
             missing = published.missing()
-            if not missing and isinstance(error, pl.exceptions.ComputeError):
-                raise SegmentUnreadableError(published.folder, published.damaged(), str(error)) from error
-            if not missing:
+            damaged = [] if missing else published.damaged()
+            if damaged or (not missing and isinstance(error, pl.exceptions.ComputeError)):
+                raise SegmentUnreadableError(published.folder, damaged, _reason(error)) from error
+            if not missing and not isinstance(error, _NotWhatWasWritten):
                 raise
             newest = read_published(directory)
-            if newest == published:
+            if missing and newest is not None and newest.manifest == published.manifest:
                 raise SegmentsMissingError(missing) from error
             published = newest
     raise EventsBusyError(directory.events, ATTEMPTS)
+
+
+def _reason(error: Exception) -> str:
+    return "it is not what was written" if isinstance(error, _NotWhatWasWritten) else str(error)

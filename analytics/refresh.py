@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from analytics.day import Day
 from analytics.day_job import DayJob
-from analytics.exceptions import ResultsNotWrittenError
+from analytics.exceptions import ResultsNotWrittenError, SegmentsMissingError, SegmentUnreadableError
 from analytics.prompt_partials import PromptPartials
 from analytics.published import Published, on_published, read_published
 from analytics.repeats import Repeats
@@ -31,11 +31,14 @@ from analytics.results_file import (
 from analytics.touched import touched_days
 from analytics.windows import WindowJob
 from sli.data_directory import DataDirectory
+from sli.days import DAY
 from sli.manifest import Manifest
 from sli.schemas import BASELINES, EVENT_DATASETS, RECEIVER_UPTIME, RUNS
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much it has."""
+
+_NAMED = 3
 
 
 _NEVER = datetime.fromtimestamp(0, UTC)
@@ -53,6 +56,8 @@ class RefreshOutcome:
         seconds: how long it took, waiting for another refresh included.
         up_to_date: nothing was new, nothing was written.
         set_aside: where the damaged results that were found now lie.
+        lost: published segments that cannot be read: the results are incomplete, and the next refresh
+            looks at them again.
     """
 
     computed_through: int
@@ -62,6 +67,7 @@ class RefreshOutcome:
     seconds: float
     up_to_date: bool
     set_aside: Path | None = None
+    lost: tuple[Path, ...] = ()
 
 
 def refresh(
@@ -74,6 +80,9 @@ def refresh(
     of another format or store, ahead of the events, or damaged. The tables are the same either way, but
     for the revisions of baselines, which say what was known when.
 
+    Published segments that are missing or damaged are left out and named. Once they can be read again,
+    their days are computed again.
+
     Args:
         rebuild: count everything again.
         on_progress: called with `days`, the days done, and the days to do.
@@ -85,22 +94,38 @@ def refresh(
     started, began = datetime.now(UTC), clock.monotonic()
     outcome, aside = None, None
     # Asked first, so that looking at a folder without events does not make folders in it.
-    if read_published(directory) is not None:
+    found = read_published(directory)
+    if found is not None:
         with results_locked(directory):
             previous = previous_results(directory)
             aside = set_aside(directory) if previous.damaged else None
             info = None if rebuild else previous.info
             attempt = partial(_attempt, directory, started, on_progress)
+            lost = found.still_lost(info.lost) if info is not None else frozenset()
             try:
-                outcome = on_published(directory, partial(attempt, info))
+                outcome = _on_what_is_readable(directory, partial(attempt, info), lost)
             except ResultsNotWrittenError as error:
                 if info is None or not isinstance(error.__cause__, duckdb.Error) or is_readable(directory):
                     raise
                 # The damage lay deeper than what was looked at above.
                 aside = set_aside(directory)
-                outcome = on_published(directory, partial(attempt, None))
+                outcome = _on_what_is_readable(directory, partial(attempt, None), lost)
     seconds = clock.monotonic() - began
     return replace(outcome or _unchanged(0), seconds=seconds, set_aside=aside)
+
+
+def _on_what_is_readable(
+    directory: DataDirectory, attempt: Callable[[Published], RefreshOutcome], lost: frozenset[str]
+) -> RefreshOutcome | None:
+    """Leave out what turns out to be missing or damaged, until the rest can be read."""
+    while True:
+        try:
+            return on_published(directory, attempt, lost)
+        except (SegmentsMissingError, SegmentUnreadableError) as error:
+            found = {path.relative_to(directory.events).as_posix() for path in error.paths}
+            if found <= lost:
+                raise
+            lost |= found
 
 
 def _attempt(
@@ -113,12 +138,22 @@ def _attempt(
     """One refresh over one manifest; nothing is left of it if it fails."""
     manifest = published.manifest
     base = info.computed_through if info and _can_build_upon(info, manifest) else None
-    if base == manifest.published_through:
-        return _unchanged(base)
+    lost = published.lost_segments
+    paths = tuple(published.folder / segment.path for segment in lost)
+    repaired = (
+        _around(day for path, day in info.lost.items() if path not in published.lost) if info else set()
+    )
+    if base == manifest.published_through and not repaired:
+        return replace(_unchanged(base), lost=paths)
     repeats = Repeats(published)
     as_of = _as_of(published, base or 0, info.as_of if base and info else _NEVER)
+    if lost and info:
+        # The segment that would tell how late it is may be one of those.
+        as_of = max(as_of, info.as_of)
     everything = {day for dataset in EVENT_DATASETS for day in published.days(dataset)}
-    touched = touched_days(published, repeats, base, info.as_of, as_of) if base and info else everything
+    touched = everything
+    if base and info:
+        touched = touched_days(published, repeats, base, info.as_of, as_of) | (repaired & everything)
     with results_draft(directory, keep_previous=bool(base)) as draft:
         if not base:
             draft.keep(RUNS, previous_runs(directory))
@@ -131,15 +166,24 @@ def _attempt(
             job.compute(Day(published, repeats, partials, day, as_of))
         job.finish()
         previously = info.as_of if base and info else None
-        rows = job.rows + WindowJob(draft, as_of).run(touched, previously, started)
+        windows = WindowJob(draft, as_of, _around(segment.day for segment in lost))
+        rows = job.rows + windows.run(touched | repaired, previously, started)
         through = manifest.published_through
         kind, detail = "refresh" if base else "rebuild", f"{len(touched)} days"
-        run = Run(kind, started, datetime.now(UTC), "ok", through, rows, detail)
-        draft.record(run, manifest.store, as_of)
+        if lost:
+            more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+            detail += f", without {', '.join(segment.path for segment in lost[:_NAMED])}{more}"
+        run = Run(kind, started, datetime.now(UTC), "incomplete" if lost else "ok", through, rows, detail)
+        draft.record(run, manifest.store, as_of, lost)
         draft.publish()
     if on_progress:
         on_progress("days", len(touched), len(touched))
-    return RefreshOutcome(through, base or 0, len(touched), rows, 0.0, up_to_date=False)
+    return RefreshOutcome(through, base or 0, len(touched), rows, 0.0, up_to_date=False, lost=paths)
+
+
+def _around(days: Iterable[date]) -> set[date]:
+    """The days whose results read these: no day reads further than the ones beside it."""
+    return {day + DAY * step for day in days for step in (-1, 0, 1)}
 
 
 def _as_of(published: Published, after: int, previously: datetime) -> datetime:

@@ -65,7 +65,8 @@ def report_data(directory: DataDirectory, day: date) -> dict[str, Any]:
     """What the report of a day says, as values of JSON.
 
     Returns:
-        `day`; `receiver` (how it accepted); `environments`, each with its `versions` in version order: the
+        `day`; `receiver` (how it accepted); `lost_segments`, those that the day was computed without;
+        `environments`, each with its `versions` in version order: the
         SLI of the day, of the day `before` and the `change` of the rate, quality, failure classes, top
         errors, shadow volumes, the latest baseline up to the day; `revised`: days of which late events came
         meanwhile.
@@ -129,6 +130,7 @@ def _data(results: duckdb.DuckDBPyConnection, day: date) -> dict[str, Any]:
     return {
         "day": day.isoformat(),
         "receiver": _receiver(results, day),
+        "lost_segments": _lost_segments(results, day),
         "environments": [
             {"environment": name, "versions": versions} for name, versions in sorted(environments.items())
         ],
@@ -152,6 +154,14 @@ def _receiver(results: duckdb.DuckDBPyConnection, day: date) -> Row | None:
         results, "SELECT seconds_not_accepting, gaps FROM receiver_days WHERE time = ?", [_start(day)]
     )
     return rows[0] if rows else None
+
+
+def _lost_segments(results: duckdb.DuckDBPyConnection, day: date) -> list[str]:
+    # Prompts that go on past midnight are computed from the next day's as well.
+    rows = results.execute(
+        "SELECT path FROM lost_segments WHERE day BETWEEN ? AND ? ORDER BY path", [day - DAY, day + DAY]
+    ).fetchall()
+    return [path for (path,) in rows]
 
 
 def _revised(results: duckdb.DuckDBPyConnection, day: date) -> list[Row]:

@@ -18,7 +18,7 @@ import polars as pl
 
 from analytics.day_files import DayFiles
 from analytics.exceptions import ResultsNotWrittenError
-from analytics.partials import DAY_FILES, PARTIAL_FORMAT, RESULTS_INFO, RETIRED_FILES
+from analytics.partials import DAY_FILES, LOST_SEGMENTS, PARTIAL_FORMAT, RESULTS_INFO, RETIRED_FILES
 from analytics.published import polars_schema
 from analytics.results_file import (
     STORED_DATASETS,
@@ -29,6 +29,7 @@ from analytics.results_file import (
     sync,
 )
 from sli.data_directory import DataDirectory
+from sli.manifest import Segment
 from sli.schemas import RESULT_FORMAT, RUNS, Dataset
 
 RUNS_KEPT = 1000
@@ -152,14 +153,17 @@ class ResultsDraft:
         """Take over what earlier results recorded: the columns of the dataset."""
         self._insert(dataset, previous)
 
-    def record(self, run: Run, store: str, as_of: datetime) -> None:
+    def record(self, run: Run, store: str, as_of: datetime, lost: Collection[Segment] = ()) -> None:
         """Note a run, and that the draft now holds what was computed through its `inputs`.
 
         Args:
             store: id of the event store.
             as_of: until when the events tell anything.
+            lost: published segments that it was computed without.
         """
         self.note(run)
+        rows = sorted((segment.day, segment.path) for segment in lost)
+        self.replace_all(LOST_SEGMENTS, pl.DataFrame(rows, schema=polars_schema(LOST_SEGMENTS), orient="row"))
         info = f"results.{RESULTS_INFO.name}"
         with _writing(self._directory):
             self._connection.execute(f"DELETE FROM {info}")

@@ -8,17 +8,17 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import duckdb
 import polars as pl
 
 from analytics.exceptions import NewerResultsError, ResultsNotWrittenError
-from analytics.partials import KEPT_DATASETS, PARTIAL_FORMAT
+from analytics.partials import KEPT_DATASETS, LOST_SEGMENTS, PARTIAL_FORMAT
 from analytics.published import polars_schema
 from sli.data_directory import DataDirectory
 from sli.schemas import BASELINES, RESULT_DATASETS, RESULT_FORMAT, RUNS, Dataset
@@ -36,12 +36,14 @@ class ResultsInfo:
         store: id of the event store.
         computed_through: the last commit number whose rows are in the results.
         as_of: until when the events told anything.
+        lost: the segments that they were computed without: day by path.
     """
 
     current: bool
     store: str
     computed_through: int
     as_of: datetime
+    lost: Mapping[str, date]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,9 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
             "SELECT table_name, column_name FROM duckdb_columns() "
             "WHERE database_name = 'results' ORDER BY table_name, column_index"
         ).fetchall()
+        lost: Mapping[str, date] = {}
+        if any(table == LOST_SEGMENTS.name for table, _ in columns):
+            lost = dict(connection.execute(f"SELECT path, day FROM results.{LOST_SEGMENTS.name}").fetchall())
     if len(rows) != 1:
         raise duckdb.InvalidInputException(f"results_info has {len(rows)} rows")
     result_format, partial_format, store, computed_through, as_of = rows[0]
@@ -257,10 +262,9 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
     found = [column for column in columns if column[0] in stored]
     expected = [(d.name, name) for d in sorted(STORED_DATASETS, key=lambda d: d.name) for name in d.names]
     there = all((original.parent / relative).exists() for (relative,) in paths)
-    current = (
-        result_format == RESULT_FORMAT and partial_format == PARTIAL_FORMAT and found == expected and there
-    )
-    return ResultsInfo(current, store, computed_through, as_of.astimezone(UTC))
+    formats_known = (result_format, partial_format) == (RESULT_FORMAT, PARTIAL_FORMAT)
+    current = formats_known and found == expected and there
+    return ResultsInfo(current, store, computed_through, as_of.astimezone(UTC), lost)
 
 
 @contextmanager

@@ -36,9 +36,17 @@ _WINDOW = ["environment", "service_version", "window_end"]
 class WindowJob:
     """Computes the tables over windows from a draft that already holds the new days."""
 
-    def __init__(self, draft: ResultsDraft, as_of: datetime) -> None:
+    def __init__(self, draft: ResultsDraft, as_of: datetime, lost: Collection[date] = ()) -> None:
+        """Start from what the draft holds.
+
+        Args:
+            as_of: until when the events tell anything.
+            lost: days whose results were computed without a segment. They are not complete, and baselines
+                over them stay as they are until the segment can be read again.
+        """
         self._draft = draft
         self._as_of = as_of
+        self._lost = frozenset(lost)
         self._receiver = _with_day(draft.read(RECEIVER_DAYS))
         self._quality = _with_day(draft.read(QUALITY_DAILY))
 
@@ -78,6 +86,8 @@ class WindowJob:
         }
         for end in sorted(near):
             window = {end - timedelta(days=back) for back in range(CALENDAR_DAYS)}
+            if not window.isdisjoint(self._lost):
+                continue
             was_open = (
                 previously_as_of is None
                 or datetime(end.year, end.month, end.day, tzinfo=self._as_of.tzinfo) + DAY + CLOSES_AFTER
@@ -90,7 +100,9 @@ class WindowJob:
         environments = self._quality.select("environment").unique()
         events = self._quality.group_by("environment", "day").agg(events=pl.col("stored").sum())
         days = pl.concat([self._receiver.select("day"), self._quality.select("day")]).unique()
-        closed = pl.Series([day for day in days["day"] if self._closed(day)], dtype=pl.Date)
+        closed = pl.Series(
+            [day for day in days["day"] if self._closed(day) and day not in self._lost], dtype=pl.Date
+        )
         return (
             environments.join(days, how="cross")
             .join(self._receiver.drop("time"), on="day", how="left")

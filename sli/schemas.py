@@ -561,7 +561,11 @@ COVERAGE = Dataset(
     (
         Column("environment", "VARCHAR", "deployment environment"),
         Column("day", "DATE", "UTC date"),
-        Column("complete", "BOOLEAN", "it is over, and the receiver accepted for all but a minute of it"),
+        Column(
+            "complete",
+            "BOOLEAN",
+            "it is over, the receiver accepted for all but a minute of it, and no segment of it is lost",
+        ),
         Column("seconds_not_accepting", "DOUBLE", "seconds, as far as the day is over"),
         Column("gaps", "BIGINT", "how often the receiver stopped accepting"),
         Column("events", "BIGINT", "rows of tool_calls"),
@@ -573,7 +577,7 @@ RUNS = Dataset(
         Column("job", "VARCHAR", "what ran"),
         Column("started", "TIMESTAMPTZ", "when it started"),
         Column("finished", "TIMESTAMPTZ", "when it ended"),
-        Column("status", "VARCHAR", "ok or failed"),
+        Column("status", "VARCHAR", "ok, failed, or incomplete: without segments that cannot be read"),
         Column("inputs", "BIGINT", "the last commit number that was read"),
         Column("rows", "BIGINT", "result rows that were written, or rows that were checked"),
         Column("detail", "VARCHAR", "what was recomputed"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+_MOST_NAMED = 20
+
 
 class ToolgaugeError(Exception):
     """A command could not be done.
@@ -109,10 +111,39 @@ class UnknownPart(WrongUsage):
     """
 
     def __init__(self, option: str, name: str, known: list[str]) -> None:
-        super().__init__(f"{option} {name!r} was never reported; there are {', '.join(known)}")
+        more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+        # The newest versions are last.
+        named = ", ".join(known[-_MOST_NAMED:])
+        super().__init__(f"{option} {name!r} was never reported; there are {named}{more}")
         self.option = option
         self.name = name
         self.known = known
+
+
+class NotSplit(WrongUsage):
+    """A filter by something that a table does not tell apart.
+
+    Attributes:
+        option: the filter.
+        table: the table.
+    """
+
+    def __init__(self, option: str, table: str) -> None:
+        super().__init__(f"{option} cannot be used here: {table} does not tell what it is of")
+        self.option = option
+        self.table = table
+
+
+class BadDay(WrongUsage):
+    """A day that is none.
+
+    Attributes:
+        text: as it was written.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"--day {text!r} is no day; write a date (2026-10-01)")
+        self.text = text
 
 
 class NothingClosed(ToolgaugeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sli.schemas import Dataset
-from toolgauge.exceptions import BadTime, EmptyPeriod, UnknownPart
+from toolgauge.exceptions import BadTime, EmptyPeriod, NotSplit, UnknownPart
 from toolgauge.options import note
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ Until = Annotated[
     typer.Option("--until", metavar="TIME", help="What starts earlier; written as for --since."),
 ]
 
+_OPTIONS = {"environment": "--environment", "service_version": "--version"}
 _AGO = re.compile(r"\A([0-9]{1,5})([dh])\Z")
 _DATE = re.compile(r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
@@ -77,6 +78,9 @@ class Filters:
 
         Args:
             time: the column that tells when a row starts.
+
+        Raises:
+            NotSplit: the table has no such column, so the rows cannot be told apart.
         """
         conditions: list[str] = []
         parameters: list[object] = []
@@ -86,9 +90,12 @@ class Filters:
             (time, f"{time} >= ?", self.first),
             (time, f"{time} < ?", self.end),
         ):
-            if value and column in dataset.names:
-                conditions.append(condition)
-                parameters.append(value)
+            if not value:
+                continue
+            if column not in dataset.names:
+                raise NotSplit(_OPTIONS[column], dataset.name)
+            conditions.append(condition)
+            parameters.append(value)
         return (f" WHERE {' AND '.join(conditions)}" if conditions else ""), parameters
 
 
@@ -117,27 +124,35 @@ def select(
     return f"SELECT {what} FROM {dataset.name}{where} ORDER BY {', '.join(order)}", parameters
 
 
-def show(settings: Settings, query: str, parameters: list[object], filters: Filters, wait: bool) -> pa.Table:
-    """Ask; where nothing matches, say why.
+def show(
+    settings: Settings,
+    query: str,
+    parameters: list[object],
+    filters: Filters,
+    wait: bool,
+    options: Mapping[str, str] = _OPTIONS,
+) -> pa.Table:
+    """Ask; where nothing matches, say so.
+
+    Args:
+        options: where environments and versions were named, by column.
 
     Raises:
-        UnknownPart: an environment or a version was named that nobody ever reported.
+        UnknownPart: an environment or a version was named that nobody ever reported: also where others
+            were that do match, since nobody would notice.
         NoDataDirectory, SqlError, AnalyticsError: the query was not answered.
     """
     from toolgauge.reading import read
 
     rows = read(settings, query, parameters, wait=wait)
-    if len(rows):
-        return rows
-    for option, column, named in (
-        ("--environment", "environment", filters.environments),
-        ("--version", "service_version", filters.versions),
-    ):
+    for column, named in (("environment", filters.environments), ("service_version", filters.versions)):
         known = _known(settings, column) if named else []
         unknown = [name for name in named if name not in known]
         if unknown and known:
-            raise UnknownPart(option, unknown[0], known)
-    note("no data match; without options, all environments, versions and days are shown")
+            raise UnknownPart(options[column], unknown[0], known)
+    if not len(rows):
+        some = filters != Filters()
+        note("no data match; without options, all days are shown" if some else "there are no data yet")
     return rows
 
 

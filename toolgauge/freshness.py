@@ -142,6 +142,19 @@ def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
         return
     if outcome.set_aside is not None:
         note(f"the results were damaged; they are kept as {outcome.set_aside} and were computed again")
+    note_lost(directory, note)
+
+
+def note_lost(directory: DataDirectory, note: Note) -> None:
+    """Say which published segments the results are without, if there are any."""
+    lost = read_lost_segments(directory)
+    if lost:
+        first = directory.events / lost[0]
+        which = f"{first}" if len(lost) == 1 else f"{len(lost)} segments, the first is {first}"
+        note(
+            f"the results are incomplete: published events cannot be read ({which}). Start the service, or "
+            "restart it: it writes them again from its store"
+        )
 
 
 def _publish_what_is_left(directory: DataDirectory, note: Note) -> None:
@@ -169,15 +182,32 @@ def require(directory: DataDirectory) -> None:
 
 
 def results_behind(directory: DataDirectory) -> bool:
-    """Whether the results are not those of exactly what is published now."""
+    """Whether the results are not those of exactly what is published now, or lack what could not be read."""
     published = _published(directory)
-    return published is None or (published != ("", 0) and read_results_state(directory) != published)
+    if published is None or published == ("", 0):
+        return published is None
+    return read_results_state(directory) != published or bool(read_lost_segments(directory))
 
 
 def read_results_state(directory: DataDirectory) -> tuple[str, int] | None:
     """Of which store, and through which commit, the results are; None if they cannot tell."""
-    if not directory.results.exists():
+    rows = _ask_results(directory, "SELECT format, store, computed_through FROM results.results_info")
+    if len(rows) != 1 or rows[0][0] != RESULT_FORMAT:
         return None
+    return str(rows[0][1]), int(rows[0][2])
+
+
+def read_lost_segments(directory: DataDirectory) -> list[str]:
+    """The paths of the published segments that the results were computed without."""
+    return [
+        path for (path,) in _ask_results(directory, "SELECT path FROM results.lost_segments ORDER BY ALL")
+    ]
+
+
+def _ask_results(directory: DataDirectory, query: str) -> list[Any]:
+    """The rows of a query; none where there are no results, or they cannot be read."""
+    if not directory.results.exists():
+        return []
     import duckdb
 
     path = str(directory.results).replace("'", "''")
@@ -186,14 +216,9 @@ def read_results_state(directory: DataDirectory) -> tuple[str, int] | None:
     ) as connection:
         try:
             connection.execute(f"ATTACH '{path}' AS results (READ_ONLY)")
-            rows = connection.execute(
-                "SELECT format, store, computed_through FROM results.results_info"
-            ).fetchall()
+            return connection.execute(query).fetchall()
         except duckdb.Error:
-            return None
-    if len(rows) != 1 or rows[0][0] != RESULT_FORMAT:
-        return None
-    return str(rows[0][1]), int(rows[0][2])
+            return []
 
 
 def _published(directory: DataDirectory) -> tuple[str, int] | None:

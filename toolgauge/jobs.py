@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import structlog
 from cronsim import CronSim
@@ -51,13 +52,16 @@ def run_jobs(
     directory = DataDirectory(data_dir)
     log = structlog.get_logger("jobs")
     failing = False
+    lost: tuple[Path, ...] = ()
+    look_again = 0.0
     checking = _DailyCheck(directory)
     reporting = ReportSchedule(directory, report_schedule)
     seen: tuple[int, int] | None = None
     ready = False
     while not stopping.is_set():
         published = _state(directory.manifest)
-        if published is not None and (published != seen or failing):
+        overdue = bool(lost) and time.monotonic() >= look_again
+        if published is not None and (published != seen or failing or overdue):
             try:
                 outcome = refresh(directory)
             except Exception as error:
@@ -69,6 +73,9 @@ def run_jobs(
                 failing, seen = False, published
                 if outcome.set_aside is not None:
                     log.warning("results_set_aside", kept_as=str(outcome.set_aside), next="rebuilt")
+                if outcome.lost != lost:
+                    _say_lost(log, outcome.lost)
+                lost, look_again = outcome.lost, time.monotonic() + _LOOK_EVERY_SECONDS
                 if not outcome.up_to_date:
                     log.debug(
                         "refreshed", through=outcome.computed_through, seconds=round(outcome.seconds, 3)
@@ -80,6 +87,17 @@ def run_jobs(
             ready = True
             on_ready({})
         stopping.wait(interval_seconds)
+
+
+def _say_lost(log: Any, lost: Sequence[Path]) -> None:
+    if lost:
+        log.error(
+            "results_incomplete",
+            segments=[str(path) for path in lost],
+            next="restart the service: it writes them again from its store",
+        )
+    else:
+        log.info("results_complete_again")
 
 
 class ReportSchedule:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ class OutputFormat(StrEnum):
 _CHUNK_ROWS = 10_000
 # rich lays out a table as a whole, slowly; nobody reads more than this on a terminal.
 _MOST_RICH_ROWS = 1_000
-# An underscore between letters stands for itself, as it does in most names.
-_MARKDOWN_SIGNS = re.compile(r"[\\`*\[\]|~]|(?<![0-9A-Za-z_])_+|_+(?![0-9A-Za-z_])")
-# Valid in JSON, but a terminal may act on them: C1 controls, and what turns the direction of the text.
-_HIDDEN_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# An underscore between letters stands for itself, as it does in most names. Addresses become links.
+_MARKDOWN_SIGNS = re.compile(
+    r"[\\`*\[\]|~@]|:(?=//)|(?<=www)\.|(?<![0-9A-Za-z_])_+|_+(?![0-9A-Za-z_])", re.IGNORECASE
+)
 
 
 def write_rows(rows: pa.Table, format: OutputFormat, out: TextIO | None = None) -> None:
@@ -284,4 +284,5 @@ def _json_text(text: str) -> str:
     quoted = encode_basestring(text)
     if text.isprintable():
         return quoted
-    return _HIDDEN_IN_JSON.sub(lambda sign: f"\\u{ord(sign[0]):04x}", quoted)
+    # Valid in JSON as they are; but a terminal may act on them, or show nothing.
+    return "".join(sign if sign.isprintable() else encode_basestring_ascii(sign)[1:-1] for sign in quoted)

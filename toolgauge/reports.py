@@ -6,8 +6,11 @@ would say something else, so the same results leave the same files untouched.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,12 +18,15 @@ from typing import Any
 
 from analytics.exceptions import ReportNotWrittenError
 from analytics.report import REVISED_WITHIN, closed_days, report_data
+from analytics.results_file import sync
 from analytics.runs import note_run
 from dashboards.report.markdown import markdown
 from sli.data_directory import DataDirectory
 
 JOB = "report"
 DATA_FILE, MARKDOWN_FILE = "report.json", "report.md"
+# Of what is written and not in place yet.
+_FRESH = ".tmp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +50,20 @@ def write_report(directory: DataDirectory, day: date) -> WrittenReport:
         AnalyticsError: the results do not have the day, or a file cannot be written; a report that was
             there before is whole.
     """
-    data = report_data(directory, day)
     folder = directory.reports / day.isoformat()
-    contents = {
-        DATA_FILE: json.dumps(data, indent=1, ensure_ascii=False) + "\n",
-        MARKDOWN_FILE: markdown(data),
-    }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        changed = [name for name, text in contents.items() if _write(folder / name, text)]
+        with _locked(directory):
+            data = report_data(directory, day)
+            contents = {
+                DATA_FILE: json.dumps(data, indent=1, ensure_ascii=False) + "\n",
+                MARKDOWN_FILE: markdown(data),
+            }
+            folder.mkdir(parents=True, exist_ok=True)
+            for left in folder.glob(f"*{_FRESH}"):
+                left.unlink()
+            changed = [name for name, text in contents.items() if _write(folder / name, text)]
+            if changed:
+                sync(folder)
     except OSError as error:
         raise ReportNotWrittenError(folder, error.strerror or type(error).__name__) from error
     return WrittenReport(day, folder, data, bool(changed))
@@ -69,16 +80,17 @@ def write_due_reports(directory: DataDirectory) -> list[WrittenReport]:
     started = datetime.now(UTC)
     written: list[WrittenReport] = []
     days = closed_days(directory)
-    status = "failed"
+    failed = ""
     try:
         for day in days:
             if day > days[-1] - REVISED_WITHIN:
+                failed = f"; failed on {day}"
                 written.append(write_report(directory, day))
-        status = "ok"
+        failed = ""
     finally:
         changed = [each.day.isoformat() for each in written if each.changed]
-        detail = f"{len(written)} reports, changed: {', '.join(changed) or 'none'}"
-        note_run(directory, JOB, started, status, len(changed), detail)
+        detail = f"{len(written)} reports, changed: {', '.join(changed) or 'none'}{failed}"
+        note_run(directory, JOB, started, "failed" if failed else "ok", len(changed), detail)
     return written
 
 
@@ -86,6 +98,15 @@ def newest_closed_day(directory: DataDirectory) -> date | None:
     """The last day of which there can be a report; None where none has closed."""
     days = closed_days(directory)
     return days[-1] if days else None
+
+
+@contextmanager
+def _locked(directory: DataDirectory) -> Iterator[None]:
+    """One writer at a time: both files of a report are of the same results. Ends with the process."""
+    directory.reports.mkdir(parents=True, exist_ok=True)
+    with (directory.reports / ".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _write(path: Path, text: str) -> bool:
@@ -96,7 +117,7 @@ def _write(path: Path, text: str) -> bool:
             return False
     except FileNotFoundError:
         pass
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fresh = path.with_name(f"{path.name}{_FRESH}")
     with fresh.open("wb") as file:
         file.write(content)
         file.flush()

@@ -9,9 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-# An underscore between letters stands for itself, as it does in most names.
-_SIGNS = re.compile(r"([\\`*\[\]<>|~#!&]|(?<![0-9A-Za-z_])_+|_+(?![0-9A-Za-z_]))")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# An underscore between letters stands for itself, as it does in most names. Addresses become links; what a
+# line begins with may make it a list, and blanks a block of code.
+_SIGNS = re.compile(
+    r"[\\`*\[\]<>|~#!&@]|:(?=//)|(?<=www)\.|(?<![0-9A-Za-z_])_+|_+(?![0-9A-Za-z_])|^[-+](?= |$)",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"^([0-9]{1,9})([.)])(?= |$)")
+_BLANKS = re.compile(r"^ +| +$")
 # More than this of a day's calls without a status, and the rate cannot be believed.
 _UNKNOWN_BOUND = 0.001
 _COMPLETE_FROM = 0.999
@@ -27,6 +32,9 @@ def markdown(report: Row) -> str:
         report: what `report_data` of the jobs gives, as values of JSON.
     """
     lines = [f"# Tool calls on {report['day']}", "", *_receiver(report["receiver"])]
+    if report["lost_segments"]:
+        names = ", ".join(f"`{path}`" for path in report["lost_segments"])
+        lines += ["", f"**Stored events of this day or those beside it cannot be read**: {names}."]
     if not report["environments"]:
         lines += ["", "No tool calls and no prompts on this day or the day before."]
     for environment in report["environments"]:
@@ -202,4 +210,7 @@ def _plural(noun: str, number: int) -> str:
 
 
 def _text(text: str) -> str:
-    return _SIGNS.sub(r"\\\1", _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text))
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    escaped = _SIGNS.sub(lambda signs: "".join(f"\\{sign}" for sign in signs[0]), shown)
+    escaped = _NUMBERED.sub(r"\1\\\2", escaped)
+    return _BLANKS.sub(lambda blanks: "&#32;" * len(blanks[0]), escaped)

@@ -14,7 +14,6 @@ from analytics.exceptions import (
     ManifestUnreadableError,
     NewerResultsError,
     ResultsNotWrittenError,
-    SegmentsMissingError,
 )
 from analytics.refresh import refresh
 from analytics.results_file import draft_path, previous_results, results_locked
@@ -270,18 +269,6 @@ def test_segments_that_are_merged_while_they_are_read(
     assert outcome.computed_through == 3
     assert [row["total"] for row in folder.table("sli_daily")] == [3]
     assert not draft_path(folder.directory).exists()
-
-
-def test_a_missing_segment_leaves_the_results_as_they_were(folder: EventFolder) -> None:
-    folder.publish(folder.call("2026-11-03T10:05"))
-    refresh(folder.directory)
-    before = folder.directory.results.read_bytes()
-    folder.publish(folder.call("2026-11-03T10:06"))
-    folder.path(folder.segments[0]).unlink()
-    with pytest.raises(SegmentsMissingError, match="1 of the published segments"):
-        refresh(folder.directory)
-    assert folder.directory.results.read_bytes() == before
-    assert sorted(os.listdir(folder.directory.results_folder)) == ["days", "results.duckdb", "results.lock"]
 
 
 def test_an_unreadable_manifest(folder: EventFolder) -> None:

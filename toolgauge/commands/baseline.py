@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -63,10 +64,14 @@ def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="service.version of the one.")],
     b: Annotated[str, typer.Argument(metavar="B", help="service.version of the other.")],
     environment: Annotated[
-        str, typer.Option("--environment", metavar="NAME", help="Of both, or of A with --environment-b.")
+        str,
+        typer.Option(
+            "--environment", metavar="NAME", help="Environment of both; of A alone with --environment-b."
+        ),
     ],
     environment_b: Annotated[
-        str | None, typer.Option("--environment-b", metavar="NAME", help="Of B, where it is another.")
+        str | None,
+        typer.Option("--environment-b", metavar="NAME", help="Environment of B, if it is another."),
     ] = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -77,7 +82,7 @@ def compare(
 
     The difference is B less A, with its 95 % interval. Where a function's rate moved together with error
     types that were never seen before (or are gone), what counts as its failure has probably changed, and the
-    step says nothing about how well it works: definition_changed.
+    step says nothing about how well it works: definition_changed. Exit 1 where one of them has no baseline.
 
     \b
     Examples:
@@ -90,9 +95,18 @@ def compare(
     from toolgauge.reading import read
 
     settings = settings_in_force(context, data_dir, config).settings
+    wait, option_b = not no_wait, "--environment-b" if environment_b else "--environment"
     sides = [
-        _latest_good(settings, name, where, wait=not no_wait and not number)
-        for number, (name, where) in enumerate(((a, environment), (b, environment_b or environment)))
+        _latest_good(
+            settings, a, environment, {"service_version": "A", "environment": "--environment"}, wait
+        ),
+        _latest_good(
+            settings,
+            b,
+            environment_b or environment,
+            {"service_version": "B", "environment": option_b},
+            False,
+        ),
     ]
     tables = []
     for dataset in (SLI_BY_FUNCTION_DAILY, FUNCTION_ERRORS_DAILY):
@@ -101,21 +115,27 @@ def compare(
         found = pl.from_arrow(read(settings, query, parameters, wait=False))
         assert isinstance(found, pl.DataFrame)
         tables.append(found)
-    rows = compared(sides[0], sides[1], *tables)
+    # Its place in the table is that of an environment of both.
+    rows = compared(sides[0], sides[1], *tables).with_columns(
+        environment=pl.lit(sides[0]["environment"]), environment_b=pl.lit(sides[1]["environment"])
+    )
     if rows["definition_changed"].any():
         note("what counts as a failure has probably changed for some functions: see definition_changed")
     write_rows(rows.to_arrow(), format)
 
 
-def _latest_good(settings: Any, version: str, environment: str, wait: bool) -> dict[str, Any]:
+def _latest_good(
+    settings: Any, version: str, environment: str, options: Mapping[str, str], wait: bool
+) -> dict[str, Any]:
     """The latest baseline that is not refused.
 
     Raises:
+        UnknownPart: nobody ever reported the version, or the environment.
         NoBaseline: there is none; the reason of the latest refusal is in it.
     """
     filters = Filters([environment], [version])
     query, parameters = select(BASELINES, filters, ["window_end DESC", "revision DESC"])
-    rows = show(settings, query, parameters, filters, wait).to_pylist()
+    rows = show(settings, query, parameters, filters, wait, options).to_pylist()
     for row in rows:
         if row["status"] == "ok":
             return dict(row)

@@ -51,7 +51,7 @@ def _compute(
 
     from analytics.refresh import refresh as compute
     from sli.data_directory import DataDirectory
-    from toolgauge.freshness import require, wait_until_published
+    from toolgauge.freshness import note_lost, require, wait_until_published
 
     directory = DataDirectory(settings_in_force(context, data_dir, config).settings.data_dir)
     require(directory)
@@ -73,6 +73,7 @@ def _compute(
         outcome = compute(directory, rebuild=rebuild, on_progress=show)
     if outcome.set_aside is not None:
         note(f"the results were damaged; they are kept as {outcome.set_aside} and were computed again")
+    note_lost(directory, note)
     row = {
         "computed_through": outcome.computed_through,
         "previously_through": outcome.previously_through,
@@ -80,5 +81,6 @@ def _compute(
         "rows": outcome.rows,
         "seconds": round(outcome.seconds, 3),
         "up_to_date": outcome.up_to_date,
+        "lost_segments": len(outcome.lost),
     }
     write_rows(pa.Table.from_pylist([row]), format)

@@ -12,21 +12,33 @@ from toolgauge.filters import Environments, Filters, Since, Until, Versions, sel
 from toolgauge.options import Config, DataDir, Format, NoWait, note, settings_in_force
 from toolgauge.output import OutputFormat, write_rows
 
+# The thresholds of the guard itself.
+_FAILURES, _BATCHES = 8, 2
 _PART = ["time", "environment", "version_order"]
 
 
 def replay(
     context: typer.Context,
     failures: Annotated[
-        int, typer.Option("--failures", min=3, max=16, help="Failures before a reminder.")
-    ] = 8,
-    batches: Annotated[int, typer.Option("--batches", min=1, max=4, help="Batches before a reminder.")] = 2,
-    sweep: Annotated[bool, typer.Option("--sweep", help="All 56 thresholds, over all days.")] = False,
+        int | None,
+        typer.Option("--failures", min=3, max=16, help="Failures before a reminder.  [default: 8]"),
+    ] = None,
+    batches: Annotated[
+        int | None,
+        typer.Option("--batches", min=1, max=4, help="Batches before a reminder.  [default: 2]"),
+    ] = None,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="All 56 pairs of thresholds, the days added up.")
+    ] = False,
     by_function: Annotated[
         bool, typer.Option("--functions", help="Which functions and error types trip it, at 8 and 2.")
     ] = False,
     agreement: Annotated[
-        bool, typer.Option("--agreement", help="Beside the agents' own decisions, at 8 and 2.")
+        bool,
+        typer.Option(
+            "--agreement",
+            help="Decisions that it shares with the agents' own guard, and those of one alone, at 8 and 2.",
+        ),
     ] = False,
     environment: Environments = None,
     version: Versions = None,
@@ -51,6 +63,11 @@ def replay(
     """
     if sum((sweep, by_function, agreement)) > 1:
         raise WrongUsage("--sweep, --functions and --agreement are three different tables; choose one")
+    if (sweep or by_function or agreement) and (failures or batches):
+        raise WrongUsage(
+            "--failures and --batches choose the thresholds of the plain table; --sweep shows all of them, "
+            "--functions and --agreement are at 8 and 2"
+        )
     settings = settings_in_force(context, data_dir, config).settings
     filters = Filters.of(environment, version, since, until)
     if agreement:
@@ -72,7 +89,7 @@ def replay(
             "ORDER BY environment, version_order, route, failures, batches"
         )
     else:
-        chosen = [f"failures = {failures}", f"batches = {batches}"]
+        chosen = [f"failures = {failures or _FAILURES}", f"batches = {batches or _BATCHES}"]
         query, parameters = select(REPLAY_DAILY, filters, [*_PART, "route"], conditions=chosen)
     rows = show(settings, query, parameters, filters, wait=not no_wait)
     if len(rows) and not agreement:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sli.data_directory import DataDirectory
-from toolgauge.exceptions import BadTime, NothingClosed
+from toolgauge.exceptions import BadDay, NothingClosed, WrongUsage
 from toolgauge.freshness import bring_up_to_date, require
 from toolgauge.options import Config, DataDir, NoWait, note, settings_in_force
 from toolgauge.output import printable
@@ -31,7 +31,10 @@ def report(
         typer.Option("--day", metavar="DATE", help="A closed UTC day.  [default: the last closed one]"),
     ] = None,
     due: Annotated[
-        bool, typer.Option("--due", help="Every report that the schedule would make; for cron or systemd.")
+        bool,
+        typer.Option(
+            "--due", help="Write those of the last ten closed days and show none; for cron or systemd."
+        ),
     ] = False,
     data_dir: DataDir = None,
     config: Config = None,
@@ -40,8 +43,9 @@ def report(
 ) -> None:
     """The report of a closed day: written to reports/<day>/ in the data directory, and shown.
 
-    The same results give the same bytes. The service makes it by itself at report_schedule (see `toolgauge
-    config`). A day closes an hour after its end, in UTC.
+    A report that would say nothing new is left as it is: the same results give the same bytes. The service
+    makes it by itself at report_schedule (see `toolgauge config`). A day closes an hour after its end
+    (UTC).
 
     \b
     Examples:
@@ -51,6 +55,8 @@ def report(
     """
     from toolgauge.reports import newest_closed_day, write_due_reports, write_report
 
+    if due and day is not None:
+        raise WrongUsage("--due makes all reports that are due, --day makes one; choose one of them")
     settings = settings_in_force(context, data_dir, config).settings
     directory = DataDirectory(settings.data_dir)
     wanted = _date(day)
@@ -81,4 +87,4 @@ def _date(text: str | None) -> date | None:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise BadTime("--day", text) from error
+        raise BadDay(text) from error

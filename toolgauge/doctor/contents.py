@@ -16,7 +16,7 @@ from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError, NewerManifestError
 from sli.schemas import RESULT_FORMAT
 from toolgauge.doctor.findings import Finding, ok, problem, warning
-from toolgauge.freshness import is_locked, read_results_state
+from toolgauge.freshness import is_locked, read_lost_segments, read_results_state
 
 # Clocks of one site are closer than this to each other.
 _CLOCK_TOLERANCE = timedelta(minutes=5)
@@ -150,6 +150,12 @@ def results(directory: DataDirectory) -> Iterator[Finding]:
             "results",
             f"{behind} commits behind the published events",
             "wait a few seconds if the service is running, or run `toolgauge refresh`",
+        )
+    elif lost := read_lost_segments(directory):
+        yield warning(
+            "results",
+            f"incomplete: computed without {len(lost)} segments that could not be read",
+            "start the service, or restart it: it writes them again from its store",
         )
     else:
         yield ok("results", f"computed through commit {through}, as published")
