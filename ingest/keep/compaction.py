@@ -1,20 +1,24 @@
 """Compaction: the segments of a day that is over become one.
 
-A day that is still growing is merged by its publications, a few segments at a time. What is left of it
-when it is over, and what comes late, is merged here, once nothing more has come for a while.
+A day that is still growing is merged by its publications, a few small segments at a time. Its large ones are
+merged here, so that the busiest day has hundreds of segments and not thousands. What is left of it when it
+is over, and what comes late, is merged here too, once nothing more has come for a while.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 
 import duckdb
 
-from ingest.keep.publisher import Publisher
+from ingest.keep.publisher import LARGE_ROWS, Publisher, grouped, mergeable
 from ingest.keep.segments import SegmentFolder
 from sli.manifest import Manifest, Segment
 
+# Segments of more rows than these are left alone until their day is over: to merge them takes minutes.
+_LARGEST_ROWS = 1_000_000
 # Exporters that retry, and clocks that are a little off, still add to a day for so long.
 CLOSED_AFTER = timedelta(hours=2)
 # While old events are brought in, each publication adds to old days: they are merged when that is over.
@@ -33,7 +37,7 @@ def uncompacted_days(manifest: Manifest, now: datetime) -> list[tuple[str, date]
 def compact_next(
     publisher: Publisher, folder: SegmentFolder, now: datetime, without: set[tuple[str, date]]
 ) -> bool:
-    """Merge the segments of the oldest dataset and day that is due.
+    """Merge some large segments of a day that still grows, or else the oldest day that is due.
 
     Ingest and publishing go on meanwhile; readers see the old segments or the new one.
 
@@ -50,18 +54,29 @@ def compact_next(
         duckdb.Error, OSError: it could not be merged; the segments are as they were.
     """
     manifest = publisher.manifest
-    for dataset, day in uncompacted_days(manifest, now):
-        segments = manifest.select(dataset, {day})
-        if (dataset, day) in without or not _is_quiet(folder, segments, now):
+    for segments in _due(manifest, folder, now):
+        key = segments[0].dataset, segments[0].day
+        if key in without:
             continue
         try:
             merged = folder.merge(segments)
         except (duckdb.Error, OSError):
-            without.add((dataset, day))
+            without.add(key)
             raise
         publisher.put_in_place_of(segments, merged)
         return True
     return False
+
+
+def _due(manifest: Manifest, folder: SegmentFolder, now: datetime) -> Iterator[list[Segment]]:
+    for (_, day), segments in grouped(manifest.segments).items():
+        run = mergeable(segments, at_least=LARGE_ROWS, below=_LARGEST_ROWS)
+        if run and not _is_closed(day, now):
+            yield run
+    for dataset, day in uncompacted_days(manifest, now):
+        segments = manifest.select(dataset, {day})
+        if _is_quiet(folder, segments, now):
+            yield segments
 
 
 def _is_closed(day: date, now: datetime) -> bool:

@@ -7,6 +7,7 @@ and written again, under the same names, with the same rows.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -32,9 +33,9 @@ from sli.schemas import EVENT_DATASETS, EVENT_FORMAT
 # So many neighbouring segments of about one size are merged into one: each row is then written again only as
 # often as the logarithm of the day's rows, and a day never has more than a few dozen segments.
 MERGE_WIDTH = 8
-# Segments of so many rows are merged once, when their day is over: before that, under full load, merging
-# would take more time than publishing.
-_LARGE_ROWS = 100_000
+# Segments of so many rows are merged beside the publications (`compaction.py`): under full load it would take
+# more time than publishing.
+LARGE_ROWS = 100_000
 # Readers may hold a manifest for this long after it was replaced; then the merged files go.
 RETIRED_SECONDS = 120.0
 
@@ -115,10 +116,10 @@ class Publisher:
             for dataset in EVENT_DATASETS
             for segment in self.folder.write_commits(reader, dataset.name, first, last)
         ]
-        listed = _grouped((*self._manifest.segments, *segments))
+        listed = grouped((*self._manifest.segments, *segments))
         replaced: list[Segment] = []
         for key in {(segment.dataset, segment.day) for segment in segments}:
-            while run := _mergeable(listed[key]):
+            while run := mergeable(listed[key], below=LARGE_ROWS):
                 merged = self._merge(run)
                 if merged is None:
                     break
@@ -315,7 +316,8 @@ class PublishingThread:
             self.failing = True
 
 
-def _grouped(segments: Iterable[Segment]) -> dict[tuple[str, date], list[Segment]]:
+def grouped(segments: Iterable[Segment]) -> dict[tuple[str, date], list[Segment]]:
+    """The segments by dataset and day."""
     groups: dict[tuple[str, date], list[Segment]] = defaultdict(list)
     for segment in segments:
         groups[segment.dataset, segment.day].append(segment)
@@ -327,11 +329,16 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _mergeable(segments: list[Segment]) -> list[Segment]:
-    """The last run of neighbouring segments of about one size, if it is long enough to be merged."""
+def mergeable(segments: Iterable[Segment], at_least: int = 0, below: int = sys.maxsize) -> list[Segment]:
+    """The last run of neighbouring segments of about one size, if it is long enough to be merged.
+
+    Args:
+        segments: of one dataset and day.
+        at_least, below: of how many rows the first segment of the run may be.
+    """
     in_order = sorted(segments, key=_order)
     runs = [list(run) for _, run in groupby(in_order, key=lambda segment: len(str(segment.rows)))]
-    long_enough = [run for run in runs if len(run) >= MERGE_WIDTH and run[0].rows < _LARGE_ROWS]
+    long_enough = [run for run in runs if len(run) >= MERGE_WIDTH and at_least <= run[0].rows < below]
     return long_enough[-1] if long_enough else []
 
 

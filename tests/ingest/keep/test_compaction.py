@@ -1,4 +1,4 @@
-"""Days that are over come to one segment each, and no row is lost, doubled or hidden by it."""
+"""Days come to few segments, and to one when they are over; no row is lost, doubled or hidden by it."""
 
 from __future__ import annotations
 
@@ -94,6 +94,24 @@ def test_a_day_that_may_still_grow_is_left_alone(published: Published, now: date
     assert not published.compact(now)
     assert uncompacted_days(published.publisher.manifest, now) == []
     assert len(published.segments) == 3
+
+
+def test_large_segments_of_a_day_that_grows_are_merged_beside_the_publications(
+    published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while len(published.segments) < MERGE_WIDTH - 1:
+        published.publish(50 + len(published.segments))
+    # From here on segments of one row are large ones: publications leave them alone.
+    for module in ("publisher", "compaction"):
+        monkeypatch.setattr(f"ingest.keep.{module}.LARGE_ROWS", 1)
+    before = DAY_ENDS - timedelta(hours=6)
+    assert not published.compact(before)
+    published.publish(100)
+    assert len(published.segments) == MERGE_WIDTH
+    assert published.compact(before)
+    assert [segment.rows for segment in published.segments] == [len(published.stored())]
+    assert sorted(published.rows()) == sorted(published.stored())
+    assert not published.compact(before)
 
 
 def test_a_day_that_something_was_just_added_to_is_left_for_later(published: Published) -> None:
