@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 import pytest
 
-from sli.foreground import foreground_prompts
+from sli.foreground import PROMPT_KEY, foreground_prompts
 from sli.prompts import (
+    SESSION_KEY,
     breaks,
-    prompt_records,
+    first_modes,
+    last_interactions,
+    prompt_partials,
     prompts_of,
-    session_modes,
     with_disconnect_or_retry,
-    with_modes,
 )
 from sli.schemas import GUARD_DECISIONS, MODEL_CALLS, PROMPT_EVENTS, SESSIONS, TOOL_CALLS
 from tests.sli.frames import events, moment, nanos
@@ -40,21 +42,37 @@ CALL: Row = P | {"execution_status": "success", "duration_ms": 77.0}
 ANSWER: Row = P | {"outcome": "response", "total_tokens": 100, "duration_ms": 78.0}
 
 
+def frame(
+    calls: Sequence[Row] = (),
+    models: Sequence[Row] = (),
+    told: Sequence[Row] = (),
+    guard: Sequence[Row] = (),
+    as_of: str = "2026-11-09",
+) -> pl.LazyFrame:
+    """The prompts that these records tell of."""
+    prompt_events, decisions = events(PROMPT_EVENTS, *told), events(GUARD_DECISIONS, *guard)
+    partials = prompt_partials(
+        events(TOOL_CALLS, *calls), events(MODEL_CALLS, *models), prompt_events, decisions
+    )
+    return prompts_of(
+        partials,
+        last_interactions(prompt_events),
+        first_modes(decisions, PROMPT_KEY, "guard_mode"),
+        first_modes(decisions, SESSION_KEY, "session_mode"),
+        foreground_prompts(prompt_events, decisions),
+        moment(as_of),
+    )
+
+
 def prompts(
-    calls: list[Row] | None = None,
-    models: list[Row] | None = None,
-    told: list[Row] | None = None,
-    guard: list[Row] | None = None,
+    calls: Sequence[Row] = (),
+    models: Sequence[Row] = (),
+    told: Sequence[Row] = (),
+    guard: Sequence[Row] = (),
     as_of: str = "2026-11-09",
 ) -> dict[str, Row]:
-    """The prompts, by id."""
-    prompt_events = events(PROMPT_EVENTS, *(told or []))
-    decisions = events(GUARD_DECISIONS, *(guard or []))
-    records = prompt_records(
-        events(TOOL_CALLS, *(calls or [])), events(MODEL_CALLS, *(models or [])), prompt_events, decisions
-    )
-    found = prompts_of(records, foreground_prompts(prompt_events, decisions), moment(as_of))
-    rows = with_modes(found, session_modes(decisions)).collect().rows(named=True)
+    """The same, by id."""
+    rows = frame(calls, models, told, guard, as_of).collect().rows(named=True)
     by_id = {row["prompt_id"]: row for row in rows}
     assert len(by_id) == len(rows)
     return by_id
@@ -75,17 +93,17 @@ def test_a_prompt_from_all_its_records() -> None:
         told=[ASKED | {"at": "10:00:00", "duration_ms": 4000.0}, P | {"kind": "user_prompt"}],
         guard=[TRACKED | {"at": "10:00:03"}, TRACKED | {"at": "10:00:03", "decision": "would_warn"}],
     )[PROMPT]
-    assert found == {
+    expected = {
         "environment": "internal",
         "service_version": "0.24.4",
         "prompt_id": PROMPT,
-        "first_day": moment("10:00").date(),
+        "day": moment("10:00").date(),
         "session_id": "s",
         "owner": "o",
         "route": "acp_foreground",
         "mode": "shadow",
         "supported_host": True,
-        "unreliable": False,
+        "unreliable": 0,
         "turn_status": "ok",
         "started": nanos("10:00:00"),
         "ended": nanos("10:00:04"),
@@ -96,7 +114,7 @@ def test_a_prompt_from_all_its_records() -> None:
         "calls": 2,
         "failed": 1,
         "retries": 0,
-        "guarded": True,
+        "guarded": 2,
         "tracked": 1,
         "would_warn": 1,
         "warned": 0,
@@ -105,11 +123,12 @@ def test_a_prompt_from_all_its_records() -> None:
         "reset": 0,
         "revision": 0,
     }
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_without_tokens_or_calls_there_are_none() -> None:
     row = prompts(told=[ASKED])[PROMPT]
-    assert (row["tokens"], row["rounds"], row["calls"], row["guarded"]) == (0, 0, 0, False)
+    assert (row["tokens"], row["rounds"], row["calls"], row["guarded"]) == (0, 0, 0, 0)
 
 
 def test_what_was_cancelled_on_the_screen_carries_the_next_prompts_id_and_makes_none() -> None:
@@ -123,14 +142,8 @@ def test_records_without_a_prompt_belong_to_none() -> None:
 
 
 def test_two_versions_and_two_environments_are_never_pooled() -> None:
-    records = prompt_records(
-        events(TOOL_CALLS, CALL, CALL | {"service_version": "dev"}, CALL | {"environment": "unset"}),
-        events(MODEL_CALLS),
-        events(PROMPT_EVENTS, ASKED),
-        events(GUARD_DECISIONS),
-    )
-    foreground = foreground_prompts(events(PROMPT_EVENTS, ASKED), events(GUARD_DECISIONS))
-    rows = prompts_of(records, foreground, moment("2026-11-09")).collect()
+    calls = [CALL, CALL | {"service_version": "dev"}, CALL | {"environment": "unset"}]
+    rows = frame(calls, told=[ASKED]).collect()
     assert sorted(rows.select("environment", "service_version", "calls", "route").rows()) == [
         ("internal", "0.24.4", 1, "acp_foreground"),
         ("internal", "dev", 1, "screen_or_cli"),
@@ -200,7 +213,7 @@ def test_the_mode_is_of_its_own_guard_records_else_of_its_sessions_else_unknown(
         "s########9": "shadow",
         "z########1": "unknown",
     }
-    assert [found[each]["guarded"] for each in sorted(found)] == [True, False, True, False]
+    assert [found[each]["guarded"] for each in sorted(found)] == [2, 0, 1, 0]
 
 
 def test_a_session_of_another_version_tells_no_mode() -> None:
@@ -241,9 +254,7 @@ CLOSED: Row = {"kind": "sse_closed", "session_id": "s", "close_reason": "client_
 
 def broken(told: list[Row], sessions: list[Row] | None = None, reasons: tuple[str, ...] = ()) -> list[str]:
     """The prompts that are followed by a break, of those that the events tell of."""
-    prompt_events, none = events(PROMPT_EVENTS, *told), events(GUARD_DECISIONS)
-    records = prompt_records(events(TOOL_CALLS), events(MODEL_CALLS), prompt_events, none)
-    found = prompts_of(records, foreground_prompts(prompt_events, none), moment("2026-11-09"))
+    found, prompt_events = frame(told=told), events(PROMPT_EVENTS, *told)
     moments = breaks(prompt_events, events(SESSIONS, *(sessions or [])), reasons)
     rows = with_disconnect_or_retry(found, moments).collect()
     assert len(rows) == rows["prompt_id"].n_unique()

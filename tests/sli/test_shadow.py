@@ -19,7 +19,7 @@ PROMPT: Row = {
     "mode": "shadow",
     "supported_host": True,
     "calls": 1,
-    "guarded": True,
+    "guarded": 1,
     **NONE,
     "warned_candidates": None,
     "went_on": None,
@@ -29,7 +29,7 @@ SCHEMA: dict[str, Any] = {
     **dict.fromkeys(PROMPT, pl.Int64),
     "time": pl.Datetime("us", "UTC"),
     **dict.fromkeys(("environment", "service_version", "mode"), pl.String),
-    **dict.fromkeys(("supported_host", "guarded"), pl.Boolean),
+    **dict.fromkeys(("supported_host",), pl.Boolean),
 }
 
 
@@ -40,9 +40,11 @@ def volumes(*prompts: Row) -> list[Row]:
 
 def test_prompts_and_transitions_are_counted_apart() -> None:
     (row,) = volumes(
-        {"calls": 0, "guarded": False},
-        {"guarded": False},
+        {"calls": 0, "guarded": 0},
+        {"guarded": 0},
         {
+            # Several records of the guard are one prompt that it watched.
+            "guarded": 6,
             "tracked": 3,
             "would_warn": 2,
             "warned_candidates": 2,
@@ -89,7 +91,7 @@ def test_modes_and_hosts_are_never_added_together() -> None:
         {"mode": "enforce", "stopped": 1, "would_stop": 1},
         {"mode": "warn", "warned": 1, "warned_candidates": 1, "went_on": 1, "would_stop": 1},
         {"supported_host": False, "would_warn": 1},
-        {"mode": "unknown", "guarded": False},
+        {"mode": "unknown", "guarded": 0},
     )
     shown = (
         "mode",
