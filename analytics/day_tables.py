@@ -10,7 +10,7 @@ import polars as pl
 from analytics.day import Day
 from analytics.published import polars_schema
 from sli.days import start_of
-from sli.failure_classes import FailureClass, failure_class
+from sli.failure_classes import failure_class
 from sli.foreground import PROMPT_KEY
 from sli.histogram import quantiles
 from sli.partials import sli_rows
@@ -54,7 +54,7 @@ from sli.schemas import (
 )
 from sli.shadow import candidates, foreground_only, resets, shadow_volumes
 from sli.version_column import with_version_order
-from sli.vocabulary import UNKNOWN_ERROR_TYPE, Route
+from sli.vocabulary import UNKNOWN_ERROR_TYPE, ExecutionStatus, Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,8 @@ def _failure_classes(day: Day) -> pl.DataFrame:
 
 
 def _function_errors(day: Day) -> pl.DataFrame:
-    failed = day.calls.filter(failure_class() == str(FailureClass.EXECUTION))
+    # As the rate counts: by the execution alone, so that the types add up to its errors.
+    failed = day.calls.filter(pl.col("execution_status") == str(ExecutionStatus.ERROR))
     key = [*PART, "function_name", "error_type"]
     calls = (
         failed.with_columns(pl.col("error_type").fill_null(UNKNOWN_ERROR_TYPE))
@@ -197,7 +198,8 @@ def _completeness_of_version(day: Day) -> pl.DataFrame:
         _completeness(day)
         .filter(pl.col("counter").is_in(["tool_executions", "tool_calls"]))
         .group_by(*PART, "counter")
-        .agg(pl.col("counted").sum(), pl.col("stored").sum())
+        # Sorted, so that the sum of fractions would not depend on the order of rows.
+        .agg(pl.col("counted").sort().sum(), pl.col("stored").sum())
         .filter(pl.col("counted") > 0)
         .sort("counter")
     )

@@ -66,6 +66,10 @@ class Repeats:
             if self._keys_of(each)["key_hash"].is_in(hashes.implode()).any()
         }
 
+    def hashes_of(self, day: date, hashes: pl.Series) -> pl.Series:
+        """Those of the hashes of keys that `day` holds."""
+        return hashes.filter(hashes.is_in(self._keys_of(day)["key_hash"].implode()))
+
     def _find(self, day: date) -> DayRepeats:
         if day not in self._days:
             return DayRepeats(_NONE, _NONE)

@@ -84,6 +84,8 @@ class WindowJob:
             for day in self._quality["day"].unique()
             for ahead in range(CALENDAR_DAYS)
         }
+        # How far back the receiver's record goes is said of every window.
+        back_further = len(self._receiver) > 0 and self._receiver["day"].min() in touched
         for end in sorted(near):
             window = {end - timedelta(days=back) for back in range(CALENDAR_DAYS)}
             if not window.isdisjoint(self._lost):
@@ -93,13 +95,17 @@ class WindowJob:
                 or datetime(end.year, end.month, end.day, tzinfo=self._as_of.tzinfo) + DAY + CLOSES_AFTER
                 > previously_as_of
             )
-            if self._closed(end) and (was_open or not window.isdisjoint(touched)):
+            if self._closed(end) and (was_open or back_further or not window.isdisjoint(touched)):
                 yield end
 
     def _coverage(self) -> pl.DataFrame:
         environments = self._quality.select("environment").unique()
         events = self._quality.group_by("environment", "day").agg(events=pl.col("stored").sum())
-        days = pl.concat([self._receiver.select("day"), self._quality.select("day")]).unique()
+        days = self._receiver.select("day")
+        if len(days):
+            # A day that the receiver slept through is there as well: left out, it would look like no day.
+            days = days.select(pl.date_range(pl.col("day").min(), pl.col("day").max()))
+        days = pl.concat([days, self._quality.select("day")]).unique()
         closed = pl.Series(
             [day for day in days["day"] if self._closed(day) and day not in self._lost], dtype=pl.Date
         )
@@ -292,7 +298,8 @@ _PROMPT_COUNTS = tuple(name for name in PROMPT_DAYS.names if name not in ("time"
 
 def latest_good(baselines: pl.DataFrame) -> pl.DataFrame:
     """The latest revision of the latest baseline of each environment and version that is not refused."""
-    good = baselines.filter(pl.col("status") == "ok").sort("window_end", "revision")
+    revised = baselines.sort("revision").group_by(_WINDOW, maintain_order=True).last()
+    good = revised.filter(pl.col("status") == "ok").sort("window_end")
     return good.group_by(PART).last().sort("environment", "version_order")
 
 
@@ -320,7 +327,8 @@ def _mixed(owners: pl.DataFrame) -> dict[tuple[str, str], float]:
         .agg(own=pl.col("prompts").sum())
         .with_columns(everything=pl.col("own").sum().over("environment", "owner"))
     )
-    shares = prompts.group_by(PART).agg(share=1 - pl.col("own").sum() / pl.col("everything").sum())
+    own, everything = pl.col("own").sum(), pl.col("everything").sum()
+    shares = prompts.group_by(PART).agg(share=(everything - own) / everything)
     return {(environment, version): share for environment, version, share in shares.iter_rows()}
 
 

@@ -22,6 +22,7 @@ from sli.schemas import (
     MODEL_CALLS,
     PROMPT_EVENTS,
     RECEIVER_UPTIME,
+    SESSIONS,
 )
 
 if TYPE_CHECKING:
@@ -118,10 +119,47 @@ def test_prompts_that_may_have_become_unfinished_meanwhile(folder: EventFolder) 
     assert touched(folder, 1, "2026-11-04T00:10", "2026-11-04T00:12") == ""
 
 
-def test_uptime_that_began_on_the_day_before(folder: EventFolder) -> None:
-    folder.publish(folder.call("2026-11-02T10:00"), folder.call("2026-11-03T10:00"))
-    since, until = (datetime(2026, 11, *rest, tzinfo=UTC) for rest in ((2, 23, 59, 30), (3, 0, 0, 30)))
+def test_a_prompt_of_the_day_before_that_may_have_become_unfinished(folder: EventFolder) -> None:
+    folder.publish(
+        folder.call("2026-11-02T23:55", call_id=None, **PROMPT),
+        folder.call("2026-11-03T12:00", call_id=None, **PROMPT),
+        folder.call("2026-11-03T12:00", call_id=None, prompt_id="s########2"),
+    )
+    assert touched(folder, 1, "2026-11-03T12:05", "2026-11-03T12:15") == "02 03"
+    assert touched(folder, 1, "2026-11-03T12:15", "2026-11-03T12:25") == "03"
+
+
+def test_uptime_since_the_day_before(folder: EventFolder) -> None:
+    folder.publish(*[folder.call(f"2026-11-0{day}T10:00") for day in (1, 2, 3)])
+    since = datetime(2026, 11, 2, 23, 59, 30, tzinfo=UTC)
+    until = datetime(2026, 11, 3, 0, 0, 30, tzinfo=UTC)
+    # The receiver writes such a row at the end of what it tells of.
     folder.publish(folder.row(RECEIVER_UPTIME, "2026-11-03T00:00:30", since=since, until=until))
+    assert touched(folder, after=1) == "02 03"
+
+
+def test_a_repeat_that_does_not_count_any_more_changes_its_prompt_a_day_further(folder: EventFolder) -> None:
+    for day in (2, 4):
+        folder.publish(folder.call(f"2026-11-0{day}T10:00", call_id=None, **PROMPT))
+    folder.publish(folder.call("2026-11-03T10:00", "not_started", **PROMPT, **SAME))
+    # Its day is told by the first record that counts; that is now no longer on the third.
+    folder.publish(folder.call("2026-11-02T09:00", **PROMPT, **SAME))
+    assert touched(folder, after=3) == "02 03 04"
+
+
+def test_a_conversation_that_finished_two_days_after_its_prompt_began(folder: EventFolder) -> None:
+    named = {"kind": "user_prompt", "trace_id": "t", **PROMPT}
+    folder.publish(
+        folder.row(PROMPT_EVENTS, "2026-11-02T10:00", **named),
+        folder.call("2026-11-03T10:00", call_id=None, **PROMPT),
+    )
+    folder.publish(folder.row(PROMPT_EVENTS, "2026-11-04T10:00", kind="conversation_finished", trace_id="t"))
+    assert touched(folder, after=1) == "03 04"
+
+
+def test_a_stream_that_was_closed_on_the_next_day(folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-02T23:59", **PROMPT), folder.call("2026-11-01T23:59"))
+    folder.publish(folder.row(SESSIONS, "2026-11-03T00:01", kind="sse_closed", session_id="s"))
     assert touched(folder, after=1) == "02 03"
 
 
