@@ -126,9 +126,9 @@ def _quality(day: Day) -> pl.DataFrame:
     counts = with_rates(day.cells.lazy().group_by(PART).agg(pl.col(_COUNTED).sum()))
     found = stored.join(counts, on=list(PART), how="left").collect(engine="streaming")
     arrived = day.rows(INGEST_COUNTS).group_by(PART).agg(pl.col("duplicates", "rejected").sum()).collect()
-    contract = pl.DataFrame(
-        {"service_version": found["service_version"].unique()}, schema={"service_version": pl.String}
-    ).with_columns(keeps_the_contract(found["service_version"].unique()).alias("contract_release"))
+    # Once: what is unique has another order each time that it is asked for.
+    versions = found["service_version"].unique()
+    contract = pl.DataFrame([versions, keeps_the_contract(versions).alias("contract_release")])
     return (
         found.join(arrived, on=list(PART), how="full", coalesce=True)
         .join(_counted_rows(day, day.conflicts, "call_conflicts"), on=list(PART), how="left")
