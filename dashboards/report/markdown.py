@@ -100,7 +100,8 @@ def _doubts(version: Row) -> Iterator[str]:
     """What keeps the numbers of a version from being believed."""
     name, sli, quality = _text(version["service_version"]), version["sli"], version["quality"]
     if sli is None:
-        yield f"{name}: no calls on this day, after {version['before']['total']:,} the day before."
+        if version["before"] is not None:
+            yield f"{name}: no calls on this day, after {version['before']['total']:,} the day before."
         return
     if quality is not None and not quality["contract_bearing"]:
         yield f"{name} is not contract-bearing: its rate cannot be judged."
@@ -144,7 +145,8 @@ def _guard(version: Row) -> Iterator[str]:
         ends = "would be stopped" if row["mode"] != "enforce" else "stopped or would be"
         volume = " Volume only." if row["mode"] == "shadow" else ""
         yield (
-            f"{_text(version['service_version'])}, {_text(row['mode'])}{host}: {row['prompts']:,} prompts, "
+            f"{_text(version['service_version'])}, {_text(row['mode'])}{host}: {row['prompts']:,} "
+            f"{_plural('prompt', row['prompts'])}, "
             f"{warned:,} {words}, {stopped:,} {ends}.{volume}"
         )
 
