@@ -54,6 +54,28 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "config": config_command,
 }
 
+# One line each, where the first sentence of a command's help would be cut.
+_SHORT = {
+    "serve": "Receive telemetry, keep it, and compute the results.",
+    "import": "Bring in captured OTLP from files.",
+    "sli": "How often tools fail: by hour, day, tool type, route, function.",
+    "quality": "How far that can be believed.",
+    "shadow": "What the repeated-failure guard would do, or did.",
+    "replay": "What it would have done elsewhere, or set otherwise.",
+    "baseline": "What is normal for a version, or why nobody can say.",
+    "compare": "Two versions' baselines side by side.",
+    "report": "The nightly report of a day.",
+    "sql": "Ask the events and the results in SQL, read-only.",
+    "refresh": "Compute the results for what is new.",
+    "rebuild": "Compute all results again.",
+    "export": "Write tables as Parquet.",
+    "backup": "Copy what is needed to come up again.",
+    "restore": "Make a data directory from a backup.",
+    "check": "Look for events that are there twice.",
+    "doctor": "Look over the installation and the data directory.",
+    "config": "The settings in force, and where each came from.",
+}
+
 # Errors whose sentence says all there is to say; of others a traceback is shown.
 _TOLD = (ToolgaugeError, IngestError, AnalyticsError, SqlError, ManifestError)
 
@@ -67,7 +89,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, short_help=_SHORT[_name])(_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -131,11 +131,13 @@ def show(
     filters: Filters,
     wait: bool,
     options: Mapping[str, str] = _OPTIONS,
+    again: bool = False,
 ) -> pa.Table:
     """Ask; where nothing matches, say so.
 
     Args:
         options: where environments and versions were named, by column.
+        wait, again: as `read` takes them.
 
     Raises:
         UnknownPart: an environment or a version was named that nobody ever reported: also where others
@@ -144,7 +146,7 @@ def show(
     """
     from toolgauge.reading import read
 
-    rows = read(settings, query, parameters, wait=wait)
+    rows = read(settings, query, parameters, wait=wait, again=again)
     for column, named in (("environment", filters.environments), ("service_version", filters.versions)):
         known = _known(settings, column) if named else []
         unknown = [name for name in named if name not in known]
@@ -161,7 +163,7 @@ def _known(settings: Settings, column: str) -> list[str]:
 
     by_order = ", min(version_order)" if column == "service_version" else ""
     query = f"SELECT {column}{by_order} FROM quality_daily GROUP BY ALL ORDER BY {2 if by_order else 1}"
-    return [str(name) for name in read(settings, query, wait=False).column(0).to_pylist()]
+    return [str(name) for name in read(settings, query, again=True).column(0).to_pylist()]
 
 
 def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:

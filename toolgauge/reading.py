@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sli.data_directory import DataDirectory
-from toolgauge.freshness import bring_up_to_date, require
+from toolgauge.freshness import bring_up_to_date, note_lost, require
 from toolgauge.options import note
 
 if TYPE_CHECKING:
@@ -26,11 +26,19 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def read(settings: Settings, sql: str, parameters: list[Any] | None = None, *, wait: bool = True) -> pa.Table:
+def read(
+    settings: Settings,
+    sql: str,
+    parameters: list[Any] | None = None,
+    *,
+    wait: bool = True,
+    again: bool = False,
+) -> pa.Table:
     """Answer a query from everything that producers were told is kept.
 
     Args:
         wait: whether to wait for the service and to refresh the results before.
+        again: the command has read before: it has waited, and said what there is to say.
 
     Raises:
         NoDataDirectory: there is nothing to read from.
@@ -40,9 +48,12 @@ def read(settings: Settings, sql: str, parameters: list[Any] | None = None, *, w
     from dashboards.sql.reader import Reader
 
     directory = DataDirectory(settings.data_dir)
-    if wait:
+    if again:
+        require(directory)
+    elif wait:
         bring_up_to_date(directory, note)
     else:
         require(directory)
+        note_lost(directory, note)
     with Reader(directory, limits_of(settings)) as reader:
         return reader.query(sql, parameters=parameters)

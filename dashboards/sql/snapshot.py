@@ -60,10 +60,11 @@ class Snapshot:
     def open(self, limits: Limits) -> duckdb.DuckDBPyConnection:
         """A database with a view for each event dataset and each result table, in schema `main`.
 
+        A view whose segments cannot be opened is there, and fails when it is read.
+
         Raises:
             NewerResults: a newer version wrote the results.
             ResultsUnavailable: there are results, but they cannot be read.
-            duckdb.Error: a segment cannot be opened.
         """
         connection = duckdb.connect(
             ":memory:",
@@ -76,7 +77,11 @@ class Snapshot:
         try:
             connection.execute("SET GLOBAL TimeZone = 'UTC'")
             for dataset in EVENT_DATASETS:
-                _make_view(connection, dataset, self._events_source(dataset))
+                try:
+                    _make_view(connection, dataset, self._events_source(dataset))
+                except duckdb.Error as error:
+                    # Whoever asks another table gets an answer.
+                    _make_failing_view(connection, dataset, str(error).splitlines()[0])
             self._open_results(connection)
             self._close_up(connection, limits)
         except BaseException:
@@ -185,6 +190,13 @@ def _make_view(connection: duckdb.DuckDBPyConnection, dataset: Dataset, source: 
         columns = ", ".join(f"NULL::{column.type} AS {column.name}" for column in dataset.columns)
         source = "(SELECT 1) WHERE false"
     connection.execute(f"CREATE VIEW {dataset.name} AS SELECT {columns} FROM {source}")
+
+
+def _make_failing_view(connection: duckdb.DuckDBPyConnection, dataset: Dataset, reason: str) -> None:
+    # In every column, too: of nulls the engine would know without a look that no row is asked for.
+    fails = f"error({_text(reason)})"
+    columns = ", ".join(f"{fails}::{column.type} AS {column.name}" for column in dataset.columns)
+    connection.execute(f"CREATE VIEW {dataset.name} AS SELECT {columns} FROM range(1) WHERE {fails}::BOOLEAN")
 
 
 def _text(value: str) -> str:

@@ -12,13 +12,14 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_the_page_of_tables_is_made_from_the_schemas() -> None:
-    spec = importlib.util.spec_from_file_location("tables", REPOSITORY / "scripts" / "tables.py")
+@pytest.mark.parametrize("page", ["tables", "commands"])
+def test_a_page_is_what_its_script_makes(page: str) -> None:
+    spec = importlib.util.spec_from_file_location(page, REPOSITORY / "scripts" / f"{page}.py")
     assert spec is not None
     assert spec.loader is not None
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
-    assert (REPOSITORY / "docs" / "tables.md").read_text() == tables.render()
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert (REPOSITORY / "docs" / f"{page}.md").read_text() == script.render()
 
 
 def test_every_command_of_the_documents_exists(toolgauge: Any) -> None:

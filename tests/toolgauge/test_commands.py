@@ -452,3 +452,38 @@ def test_windows_hold_what_starts_in_them(toolgauge: Run, weeks: Path) -> None:
         assert {row[column][:10] for row in found} == {"2026-11-08"}
     found = rows(toolgauge, weeks, "baseline", "--all", "--version", "0.24.4", *window)
     assert [date.fromisoformat(row["window_end"]).day for row in found] == [8]
+
+
+@pytest.mark.parametrize(
+    "command", [*EVERY, ("sli",), ("sql", "SELECT 1 AS n"), ("refresh",), ("report",)], ids=" ".join
+)
+def test_a_damaged_segment_is_named_and_the_rest_is_shown(
+    toolgauge: Run, folder: EventFolder, command: tuple[str, ...]
+) -> None:
+    folder.publish(folder.call("2026-11-03T10:00"))
+    folder.publish(folder.call("2026-11-10T10:00"), folder.call("2026-11-12T10:00"))
+    path = folder.path(folder.segments[0])
+    path.write_bytes(b"PAR1")
+    waits = [()] if command == ("refresh",) else [(), ("--no-wait",)]
+    for options in waits:
+        done = toolgauge(*command, *options, "--data-dir", "data")
+        assert done.returncode == 0
+        assert done.stderr.count("the results are incomplete: published events cannot be read") == 1
+        assert str(path.relative_to(folder.directory.root)) in done.stderr
+    done = toolgauge("sli", "--data-dir", "data", "--format", "json")
+    assert [row["time"][:10] for row in json.loads(done.stdout)] == ["2026-11-10", "2026-11-12"]
+
+
+def test_a_repaired_segment_is_in_what_is_shown_next(program: Run, folder: EventFolder) -> None:
+    folder.publish(folder.call("2026-11-03T10:00"))
+    folder.publish(folder.call("2026-11-10T10:00"))
+    path = folder.path(folder.segments[0])
+    content = path.read_bytes()
+    path.unlink()
+    shown = ("sli", "--data-dir", "data", "--format", "json")
+    done = program(*shown)
+    assert (done.returncode, len(json.loads(done.stdout))) == (0, 1)
+    assert "restart it: it writes them again from its store" in done.stderr
+    path.write_bytes(content)
+    done = program(*shown)
+    assert (done.returncode, done.stderr, len(json.loads(done.stdout))) == (0, "", 2)

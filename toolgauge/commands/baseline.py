@@ -95,24 +95,25 @@ def compare(
     from toolgauge.reading import read
 
     settings = settings_in_force(context, data_dir, config).settings
-    wait, option_b = not no_wait, "--environment-b" if environment_b else "--environment"
+    wheres = ("--environment", "--environment-b" if environment_b else "--environment")
     sides = [
         _latest_good(
-            settings, a, environment, {"service_version": "A", "environment": "--environment"}, wait
-        ),
-        _latest_good(
             settings,
-            b,
-            environment_b or environment,
-            {"service_version": "B", "environment": option_b},
-            False,
-        ),
+            version,
+            where,
+            options={"service_version": name, "environment": option},
+            wait=not no_wait,
+            again=name == "B",
+        )
+        for name, version, where, option in zip(
+            "AB", (a, b), (environment, environment_b or environment), wheres, strict=True
+        )
     ]
     tables = []
     for dataset in (SLI_BY_FUNCTION_DAILY, FUNCTION_ERRORS_DAILY):
         filters = Filters([side["environment"] for side in sides], [a, b])
         query, parameters = select(dataset, filters, ["time"], extra=["time::DATE AS day"])
-        found = pl.from_arrow(read(settings, query, parameters, wait=False))
+        found = pl.from_arrow(read(settings, query, parameters, again=True))
         assert isinstance(found, pl.DataFrame)
         tables.append(found)
     # Its place in the table is that of an environment of both.
@@ -125,7 +126,7 @@ def compare(
 
 
 def _latest_good(
-    settings: Any, version: str, environment: str, options: Mapping[str, str], wait: bool
+    settings: Any, version: str, environment: str, *, options: Mapping[str, str], wait: bool, again: bool
 ) -> dict[str, Any]:
     """The latest baseline that is not refused.
 
@@ -135,7 +136,7 @@ def _latest_good(
     """
     filters = Filters([environment], [version])
     query, parameters = select(BASELINES, filters, ["window_end DESC", "revision DESC"])
-    rows = show(settings, query, parameters, filters, wait, options).to_pylist()
+    rows = show(settings, query, parameters, filters, wait, options, again).to_pylist()
     for row in rows:
         if row["status"] == "ok":
             return dict(row)

@@ -12,7 +12,7 @@ import typer
 
 from sli.data_directory import DataDirectory
 from toolgauge.exceptions import BadDay, NothingClosed, WrongUsage
-from toolgauge.freshness import bring_up_to_date, require
+from toolgauge.freshness import bring_up_to_date, note_lost, require
 from toolgauge.options import Config, DataDir, NoWait, note, settings_in_force
 from toolgauge.output import printable
 
@@ -62,6 +62,7 @@ def report(
     wanted = _date(day)
     if no_wait:
         require(directory)
+        note_lost(directory, note)
     else:
         bring_up_to_date(directory, note)
     if due:

@@ -197,6 +197,32 @@ def test_a_damaged_segment_is_named(published: EventFolder, reader: Reader, plac
     assert raised.value.paths == [path]
 
 
+@pytest.mark.parametrize("content", [None, b"", b"PAR1, but nothing else"])
+def test_a_segment_that_cannot_be_opened_is_named_and_other_tables_are_read(
+    published: EventFolder, reader: Reader, content: bytes | None
+) -> None:
+    path = published.path(published.segments[0])
+    path.unlink() if content is None else path.write_bytes(content)
+    assert answer(reader, "SELECT count(*) > 0 AS there FROM sli_daily") == [{"there": True}]
+    assert answer(reader, "FROM guard_decisions") == []
+    for query in (
+        "FROM tool_calls",
+        "SELECT count(*) FROM tool_calls",
+        "SELECT environment FROM tool_calls WHERE environment = 'x'",
+        "FROM tool_calls WHERE environment IS NULL",
+        "FROM tool_calls WHERE environment IS NOT NULL AND day > DATE '2020-01-01'",
+        "SELECT * FROM tool_calls JOIN sli_daily USING (environment)",
+        "SELECT * FROM sli_daily s LEFT JOIN tool_calls c ON c.environment = s.environment",
+        "SELECT * FROM sli_daily WHERE environment NOT IN (SELECT environment FROM tool_calls)",
+        "SELECT EXISTS (FROM tool_calls WHERE status = 'error') AS any",
+        "SELECT max(time), sum(duration_ms) FROM tool_calls",
+        "FROM tool_calls UNION ALL FROM tool_calls",
+    ):
+        with pytest.raises((SegmentsDamaged, SegmentsMissing)) as raised:
+            reader.query(query)
+        assert str(path) in str(raised.value), query
+
+
 def test_a_damaged_manifest_is_an_error(published: EventFolder, reader: Reader) -> None:
     published.directory.manifest.write_text("{")
     with pytest.raises(PublishedUnreadable):
