@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime
 
 import polars as pl
@@ -34,6 +33,7 @@ def touched_days(
         previously_as_of: until when the events told anything at the last refresh.
         as_of: until when they do now.
     """
+    days = _days(published)
     touched = {day for dataset in EVENT_DATASETS for day in published.days(dataset, after)}
     for day in published.days(TOOL_CALLS, after):
         touched |= _with_repeats(published, repeats, day, after)
@@ -42,21 +42,20 @@ def touched_days(
         beside = {day - DAY, day + DAY}
         touched |= {each for each in beside if _mentions(published, each, prompts, sessions)}
     for since, until in _new_uptime(published, after):
-        touched |= set(_from_to(since.date(), until.date()))
+        touched |= _within(days, since, until)
     given_up, now_given_up = previously_as_of - GIVEN_UP_AFTER, as_of - GIVEN_UP_AFTER
     if previously_as_of < as_of:
-        touched |= set(_from_to(given_up.date(), as_of.date()))
-        for day in _from_to(given_up.date(), now_given_up.date()):
+        touched |= _within(days, given_up, as_of)
+        for day in _within(days, given_up, now_given_up):
             silent = _silent_since(published, day, given_up, now_given_up)
             if _mentions(published, day - DAY, silent):
                 touched.add(day - DAY)
-    return touched & _days(published)
+    return touched & days
 
 
-def _from_to(first: date, last: date) -> Iterator[date]:
-    while first <= last:
-        yield first
-        first += DAY
+def _within(days: set[date], first: datetime, last: datetime) -> set[date]:
+    # Of the days that there are: one wrong clock may put two centuries between two moments.
+    return {day for day in days if first.date() <= day <= last.date()}
 
 
 def _with_repeats(published: Published, repeats: Repeats, day: date, after: int) -> set[date]:

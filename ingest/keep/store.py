@@ -367,8 +367,9 @@ class Store:
         if not self._broken:
             return
         with self._opening:
-            self._connection.close()
             try:
+                # A result that was never read to its end may own the connection still: tried again then.
+                self._connection.close()
                 self._connection = self._open()
             except DamagedStore as error:
                 raise StoreUnavailable(error.reason) from error

@@ -143,8 +143,10 @@ def test_failure_classes_and_function_errors(folder: EventFolder) -> None:
         ("execution_failure", "timeout", 2),
         ("failure_after_execution", "hook", 1),
     ]
+    # The types add up to the errors of the rate.
     assert of(folder, "function_errors_daily", "function_name", "error_type", "calls") == [
-        ("shell", "timeout", 2)
+        ("read_file", "unknown", 1),
+        ("shell", "timeout", 2),
     ]
     assert of(folder, "sli_daily", "error", "executed", "contract_violations") == [(3, 5, 1)]
 

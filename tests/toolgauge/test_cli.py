@@ -156,7 +156,7 @@ def test_an_empty_data_directory_has_no_rows(toolgauge: Run, folder: EventFolder
     folder.directory.root.mkdir()
     empty = toolgauge("sli", "--format", "json")
     assert (empty.returncode, json.loads(empty.stdout)) == (0, [])
-    assert "no data match" in empty.stderr
+    assert "there are no data yet" in empty.stderr
     assert rows(toolgauge, "sql", "FROM tool_calls") == []
     (done,) = rows(toolgauge, "refresh")
     assert done["up_to_date"] is True

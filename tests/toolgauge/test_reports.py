@@ -303,8 +303,8 @@ def test_a_missed_night_is_made_up_for(folder: EventFolder, logged: list[Any]) -
     assert sorted({name.split("/")[0] for name in files(folder.directory)}) == [
         f"2026-11-{day:02}" for day in range(2, 8)
     ]
-    said = [entry["day"] for entry in logged if entry["event"] == "report_written"]
-    assert said == [f"2026-11-{day:02}" for day in (2, 3, 5, 6, 7)]
+    said = [entry["days"] for entry in logged if entry["event"] == "reports_written"]
+    assert said == [[f"2026-11-{day:02}" for day in (2, 3, 5, 6, 7)]]
 
 
 def test_a_failing_report_is_said_and_does_not_end_the_service(
