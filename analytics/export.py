@@ -206,7 +206,7 @@ def _copy(
     order: str,
     file: Path,
 ) -> int:
-    columns = ", ".join(dataset.names)
+    columns = dataset.select_list
     rows = connection.execute(
         f"COPY (SELECT {columns} FROM {source} WHERE {condition} ORDER BY {order}) "
         f"TO {_text(file)} (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v1)"

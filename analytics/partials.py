@@ -26,6 +26,7 @@ RESULTS_INFO = Dataset(
             "the last commit number whose rows are in the results, but for lost segments",
         ),
         Column("as_of", "TIMESTAMPTZ", "until when the events tell anything"),
+        Column("acts", "VARCHAR", "hash of the last act of the rollout that the results know of"),
     ),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -24,16 +24,19 @@ from analytics.results_file import (
     is_readable,
     previous_baselines,
     previous_results,
+    previous_rollout,
     previous_runs,
     results_locked,
     set_aside,
 )
+from analytics.rollout_tables import last_hash, write_rollout_tables
 from analytics.touched import touched_days
 from analytics.windows import WindowJob
 from sli.data_directory import DataDirectory
 from sli.days import DAY
 from sli.manifest import Manifest
-from sli.schemas import BASELINES, EVENT_DATASETS, RECEIVER_UPTIME, RUNS
+from sli.rollout.act import FIRST_HASH, Act
+from sli.schemas import ACTS, BASELINES, EVENT_DATASETS, RECEIVER_UPTIME, ROLLOUT, RUNS
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much it has."""
@@ -71,7 +74,11 @@ class RefreshOutcome:
 
 
 def refresh(
-    directory: DataDirectory, *, rebuild: bool = False, on_progress: Progress | None = None
+    directory: DataDirectory,
+    *,
+    acts: Sequence[Act] | None = None,
+    rebuild: bool = False,
+    on_progress: Progress | None = None,
 ) -> RefreshOutcome:
     """Compute the results from the published events and put them in place.
 
@@ -84,6 +91,7 @@ def refresh(
     their days are computed again.
 
     Args:
+        acts: all acts of the rollout, in the order of the record; None: those that the results know of stay.
         rebuild: count everything again.
         on_progress: called with `days`, the days done, and the days to do.
 
@@ -100,7 +108,7 @@ def refresh(
             previous = previous_results(directory)
             aside = set_aside(directory) if previous.damaged else None
             info = None if rebuild else previous.info
-            attempt = partial(_attempt, directory, started, on_progress)
+            attempt = partial(_attempt, directory, started, on_progress, acts)
             lost = found.still_lost(info.lost) if info is not None else frozenset()
             try:
                 outcome = _on_what_is_readable(directory, partial(attempt, info), lost)
@@ -132,6 +140,7 @@ def _attempt(
     directory: DataDirectory,
     started: datetime,
     on_progress: Progress | None,
+    acts: Sequence[Act] | None,
     info: ResultsInfo | None,
     published: Published,
 ) -> RefreshOutcome:
@@ -143,7 +152,9 @@ def _attempt(
     repaired = (
         _around(day for path, day in info.lost.items() if path not in published.lost) if info else set()
     )
-    if base == manifest.published_through and not repaired:
+    known_acts = info.acts if info else FIRST_HASH
+    new_acts = acts is not None and last_hash(acts) != known_acts
+    if base == manifest.published_through and not repaired and not new_acts:
         return replace(_unchanged(base), lost=paths)
     repeats = Repeats(published)
     as_of = _as_of(published, base or 0, info.as_of if base and info else _NEVER)
@@ -158,6 +169,11 @@ def _attempt(
         if not base:
             draft.keep(RUNS, previous_runs(directory))
             draft.keep(BASELINES, previous_baselines(directory))
+            if acts is None:
+                kept = previous_rollout(directory, ACTS)
+                draft.keep(ACTS, kept)
+                draft.keep(ROLLOUT, previous_rollout(directory, ROLLOUT))
+                known_acts = kept["hash"][-1] if len(kept) else FIRST_HASH
         job = DayJob(draft)
         partials = PromptPartials(published, repeats)
         for done, day in enumerate(sorted(touched)):
@@ -168,13 +184,16 @@ def _attempt(
         previously = info.as_of if base and info else None
         windows = WindowJob(draft, as_of, _around(segment.day for segment in lost))
         rows = job.rows + windows.run(touched | repaired, previously, started)
+        if acts is not None:
+            rows += write_rollout_tables(draft, acts)
+            known_acts = last_hash(acts)
         through = manifest.published_through
         kind, detail = "refresh" if base else "rebuild", f"{len(touched)} days"
         if lost:
             more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
             detail += f", without {', '.join(segment.path for segment in lost[:_NAMED])}{more}"
         run = Run(kind, started, datetime.now(UTC), "incomplete" if lost else "ok", through, rows, detail)
-        draft.record(run, manifest.store, as_of, lost)
+        draft.record(run, manifest.store, as_of, known_acts, lost)
         draft.publish()
     if on_progress:
         on_progress("days", len(touched), len(touched))

@@ -68,7 +68,7 @@ def results_draft(directory: DataDirectory, *, keep_previous: bool) -> Iterator[
             attach(connection, draft_path(directory))
             connection.execute("BEGIN TRANSACTION")
             for dataset in () if keep_previous else STORED_DATASETS:
-                columns = ", ".join(f"{column.name} {column.type}" for column in dataset.columns)
+                columns = ", ".join(f'"{column.name}" {column.type}' for column in dataset.columns)
                 connection.execute(f"CREATE TABLE results.{dataset.name} ({columns})")
         yield ResultsDraft(directory, connection)
     finally:
@@ -88,7 +88,7 @@ class ResultsDraft:
     def read(self, dataset: Dataset) -> pl.DataFrame:
         """All rows of a table that the draft holds now, in no particular order."""
         with _writing(self._directory):
-            rows = self._connection.sql(f"SELECT {', '.join(dataset.names)} FROM results.{dataset.name}")
+            rows = self._connection.sql(f"SELECT {dataset.select_list} FROM results.{dataset.name}")
             return pl.DataFrame(rows).cast(polars_schema(dataset))
 
     def file(self, dataset: Dataset, day: date, rows: pl.DataFrame) -> None:
@@ -153,12 +153,15 @@ class ResultsDraft:
         """Take over what earlier results recorded: the columns of the dataset."""
         self._insert(dataset, previous)
 
-    def record(self, run: Run, store: str, as_of: datetime, lost: Collection[Segment] = ()) -> None:
+    def record(
+        self, run: Run, store: str, as_of: datetime, acts: str, lost: Collection[Segment] = ()
+    ) -> None:
         """Note a run, and that the draft now holds what was computed through its `inputs`.
 
         Args:
             store: id of the event store.
             as_of: until when the events tell anything.
+            acts: hash of the last act that the results know of.
             lost: published segments that it was computed without.
         """
         self.note(run)
@@ -168,8 +171,8 @@ class ResultsDraft:
         with _writing(self._directory):
             self._connection.execute(f"DELETE FROM {info}")
             self._connection.execute(
-                f"INSERT INTO {info} VALUES (?, ?, ?, ?, ?)",
-                [RESULT_FORMAT, PARTIAL_FORMAT, store, run.inputs, as_of],
+                f"INSERT INTO {info} VALUES (?, ?, ?, ?, ?, ?)",
+                [RESULT_FORMAT, PARTIAL_FORMAT, store, run.inputs, as_of, acts],
             )
 
     def note(self, run: Run) -> None:

@@ -21,6 +21,7 @@ from analytics.exceptions import NewerResultsError, ResultsNotWrittenError
 from analytics.partials import KEPT_DATASETS, LOST_SEGMENTS, PARTIAL_FORMAT
 from analytics.published import polars_schema
 from sli.data_directory import DataDirectory
+from sli.rollout.act import FIRST_HASH
 from sli.schemas import BASELINES, RESULT_DATASETS, RESULT_FORMAT, RUNS, Dataset
 
 STORED_DATASETS = (*KEPT_DATASETS, *RESULT_DATASETS)
@@ -36,6 +37,7 @@ class ResultsInfo:
         store: id of the event store.
         computed_through: the last commit number whose rows are in the results.
         as_of: until when the events told anything.
+        acts: hash of the last act of the rollout that they know of.
         lost: the segments that they were computed without: day by path.
     """
 
@@ -43,6 +45,7 @@ class ResultsInfo:
     store: str
     computed_through: int
     as_of: datetime
+    acts: str
     lost: Mapping[str, date]
 
 
@@ -128,6 +131,11 @@ def previous_runs(directory: DataDirectory) -> pl.DataFrame:
     return _previous_rows(directory, RUNS, "started, rowid")
 
 
+def previous_rollout(directory: DataDirectory, dataset: Dataset) -> pl.DataFrame:
+    """`ACTS` or `ROLLOUT` of the results in place; empty as above."""
+    return _previous_rows(directory, dataset, "rowid")
+
+
 def previous_baselines(directory: DataDirectory) -> pl.DataFrame:
     """The baselines of the results in place, with all revisions: `BASELINES`; empty as above."""
     return _previous_rows(directory, BASELINES, "rowid")
@@ -137,7 +145,7 @@ def _previous_rows(directory: DataDirectory, dataset: Dataset, order: str) -> pl
     none = pl.DataFrame(schema=polars_schema(dataset))
     if not directory.results.exists():
         return none
-    columns = ", ".join(dataset.names)
+    columns = dataset.select_list
     with connect() as connection, suppress(duckdb.Error):
         connection.execute(f"ATTACH '{_quoted(directory.results)}' AS results (READ_ONLY)")
         rows = connection.sql(f"SELECT {columns} FROM results.{dataset.name} ORDER BY {order}")
@@ -246,6 +254,9 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
         rows = connection.execute(
             "SELECT format, partial_format, store, computed_through, as_of FROM results.results_info"
         ).fetchall()
+        acts = FIRST_HASH
+        with suppress(duckdb.BinderException):
+            acts = "".join(*connection.execute("SELECT acts FROM results.results_info").fetchall())
         with suppress(duckdb.CatalogException):
             paths = connection.execute("SELECT path FROM results.day_files").fetchall()
         columns = connection.execute(
@@ -264,7 +275,7 @@ def _read_info(path: Path, original: Path) -> ResultsInfo:
     there = all((original.parent / relative).exists() for (relative,) in paths)
     formats_known = (result_format, partial_format) == (RESULT_FORMAT, PARTIAL_FORMAT)
     current = formats_known and found == expected and there
-    return ResultsInfo(current, store, computed_through, as_of.astimezone(UTC), lost)
+    return ResultsInfo(current, store, computed_through, as_of.astimezone(UTC), acts, lost)
 
 
 @contextmanager

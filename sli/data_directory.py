@@ -87,6 +87,11 @@ class DataDirectory:
         return self.root / "reports"
 
     @property
+    def acts(self) -> Path:
+        """The record of a rollout's acts, mode 0600; only ever added to."""
+        return self.root / "rollout" / "acts.jsonl"
+
+    @property
     def last_backup(self) -> Path:
         """When and where to the last backup was made."""
         return self.root / "last_backup.json"

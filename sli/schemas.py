@@ -11,7 +11,7 @@ from dataclasses import dataclass
 EVENT_FORMAT = 2
 """Version of the event store and the manifest: older ones are brought up to it, newer ones refused."""
 
-RESULT_FORMAT = 2
+RESULT_FORMAT = 3
 """Version of the result columns: older results are computed again from the events, newer ones are refused."""
 
 
@@ -35,6 +35,11 @@ class Dataset:
     def names(self) -> tuple[str, ...]:
         """The column names, in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def select_list(self) -> str:
+        """The column names as SQL takes them: some are words of its own."""
+        return ", ".join(f'"{name}"' for name in self.names)
 
 
 _IDENTITY = (
@@ -571,6 +576,37 @@ COVERAGE = Dataset(
         Column("events", "BIGINT", "rows of tool_calls"),
     ),
 )
+ROLLOUT = Dataset(
+    "rollout",
+    (
+        Column("environment", "VARCHAR", "deployment environment"),
+        Column("since", "TIMESTAMPTZ", "when it came there"),
+        Column("phase", "VARCHAR", "contract, shadow, warn or enforce"),
+        Column("wave", "BIGINT", "1, 2, ... in enforce, else 0"),
+        Column("desired_mode", "VARCHAR", "the most that an agent is told to run: shadow, warn or enforce"),
+        Column("pinned_version", "VARCHAR", "the release that everything is judged on; null in contract"),
+        Column("cohort_share", "DOUBLE", "share of owners that are enforced"),
+        Column("holdout_share", "DOUBLE", "share of owners that are never treated"),
+        Column("salt_id", "VARCHAR", "names the salt of the assignment"),
+        Column("reason", "VARCHAR", "why it was moved there, or why less than its phase is answered"),
+    ),
+)
+ACTS = Dataset(
+    "acts",
+    (
+        Column("sequence", "BIGINT", "1, 2, ... over all environments"),
+        Column("environment", "VARCHAR", "deployment environment"),
+        Column("number", "BIGINT", "1, 2, ... within the environment"),
+        Column("time", "TIMESTAMPTZ", "when it was recorded"),
+        Column("act", "VARCHAR", "promote, demote, override, waive, review or capacity"),
+        Column("by", "VARCHAR", "who did it"),
+        Column("why", "VARCHAR", "the reason that was given"),
+        Column("terms", "VARCHAR", "JSON: what was decided"),
+        Column("evidence", "VARCHAR", "JSON: the gate as it stood, one object a criterion"),
+        Column("previous_hash", "VARCHAR", "hash of the act before it in the record"),
+        Column("hash", "VARCHAR", "SHA-256 over all other columns, see docs/rollout.md"),
+    ),
+)
 RUNS = Dataset(
     "runs",
     (
@@ -606,6 +642,8 @@ RESULT_DATASETS: tuple[Dataset, ...] = (
     BASELINES,
     COMPARISONS,
     COVERAGE,
+    ROLLOUT,
+    ACTS,
     RUNS,
 )
 """Results that the results database holds."""

@@ -223,3 +223,48 @@ class NoDataDirectory(ToolgaugeError):
             f"no data directory at {path}; start `toolgauge serve`, or name another with --data-dir"
         )
         self.path = path
+
+
+class RecordDamaged(ToolgaugeError):
+    """The record of a rollout's acts is not what was written.
+
+    Attributes:
+        path: the file.
+        reason: which act is the first that is wrong, and how.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path}: {reason}. Nothing is added to it and the control plane is answered `shadow`; "
+            "put back the file of the last backup, and find out who changed it"
+        )
+        self.path = path
+        self.reason = reason
+
+
+class RecordUnreadable(ToolgaugeError):
+    """The record of a rollout's acts cannot be read or written.
+
+    Attributes:
+        path: the file.
+        reason: what the system says.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"the record of acts {path} cannot be read or written: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class ActRefused(ToolgaugeError):
+    """An act is not put on record.
+
+    Attributes:
+        environment: that it would be about.
+        reason: why not, and what to do.
+    """
+
+    def __init__(self, environment: str, reason: str) -> None:
+        super().__init__(f"{environment}: {reason}")
+        self.environment = environment
+        self.reason = reason

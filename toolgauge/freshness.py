@@ -17,8 +17,10 @@ from typing import Any
 
 from sli.data_directory import DataDirectory
 from sli.manifest import Manifest, ManifestError
+from sli.rollout.act import FIRST_HASH
 from sli.schemas import RESULT_FORMAT
 from toolgauge.exceptions import NoDataDirectory
+from toolgauge.rollout.record import acts_for_results
 
 PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
@@ -135,7 +137,7 @@ def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
     from analytics.refresh import refresh
 
     try:
-        outcome = refresh(directory)
+        outcome = refresh(directory, acts=acts_for_results(directory, note))
     except ResultsNotWrittenError as error:
         # Whoever may only read, reads what the service has computed.
         note(f"the results are those of the last refresh: {error}")
@@ -186,7 +188,16 @@ def results_behind(directory: DataDirectory) -> bool:
     published = _published(directory)
     if published is None or published == ("", 0):
         return published is None
-    return read_results_state(directory) != published or bool(read_lost_segments(directory))
+    if read_results_state(directory) != published or bool(read_lost_segments(directory)):
+        return True
+    return _acts_behind(directory)
+
+
+def _acts_behind(directory: DataDirectory) -> bool:
+    """Whether acts were recorded that the results do not know of; a damaged record adds nothing to them."""
+    acts = acts_for_results(directory, lambda _: None)
+    known = _ask_results(directory, "SELECT acts FROM results.results_info")
+    return acts is not None and known != [(acts[-1].hash if acts else FIRST_HASH,)]
 
 
 def read_results_state(directory: DataDirectory) -> tuple[str, int] | None:

@@ -22,9 +22,12 @@ from ingest.exceptions import whereabouts
 from sli.data_directory import DataDirectory
 from toolgauge.reports import JOB as REPORT_JOB
 from toolgauge.reports import write_due_reports
+from toolgauge.rollout.record import acts_for_results
 
 _CHECK_EVERY = timedelta(days=1)
 _LOOK_EVERY_SECONDS = 60.0
+FileState = tuple[int, int, int] | None
+
 # Whoever reads steps back behind the receiver, whose answers agents wait for.
 _NICENESS = 10
 
@@ -56,21 +59,25 @@ def run_jobs(
     look_again = 0.0
     checking = _DailyCheck(directory)
     reporting = ReportSchedule(directory, report_schedule)
-    seen: tuple[int, int] | None = None
+    seen: tuple[FileState, FileState] | None = None
     ready = False
+
+    def acts_unknown(reason: str) -> None:
+        log.error("acts_not_known", reason=reason, next="the rollout's tables stay as they are")
+
     while not stopping.is_set():
-        published = _state(directory.manifest)
+        found = _state(directory.manifest), _state(directory.acts)
         overdue = bool(lost) and time.monotonic() >= look_again
-        if published is not None and (published != seen or failing or overdue):
+        if found[0] is not None and (found != seen or failing or overdue):
             try:
-                outcome = refresh(directory)
+                outcome = refresh(directory, acts=acts_for_results(directory, acts_unknown))
             except Exception as error:
                 # Whatever it is, the service goes on; a refresh starts from the published events each time.
                 if not failing:
                     log.error("refresh_failed", reason=_reason(error), next="tried again")
                 failing = True
             else:
-                failing, seen = False, published
+                failing, seen = False, found
                 if outcome.set_aside is not None:
                     log.warning("results_set_aside", kept_as=str(outcome.set_aside), next="rebuilt")
                 if outcome.lost != lost:
@@ -174,10 +181,10 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, AnalyticsError) else whereabouts(error)
 
 
-def _state(manifest: Path) -> tuple[int, int] | None:
-    """What changes whenever the manifest is replaced; None while nothing was ever published."""
+def _state(path: Path) -> FileState:
+    """What changes whenever a file is replaced or added to; None while there is none."""
     try:
-        found = manifest.stat()
+        found = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -185,7 +185,7 @@ def _read_manifest(directory: DataDirectory) -> Manifest:
 
 
 def _make_view(connection: duckdb.DuckDBPyConnection, dataset: Dataset, source: str | None) -> None:
-    columns = ", ".join(dataset.names)
+    columns = dataset.select_list
     if source is None:
         columns = ", ".join(f"NULL::{column.type} AS {column.name}" for column in dataset.columns)
         source = "(SELECT 1) WHERE false"

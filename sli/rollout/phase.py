@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from sli.guard import Mode
+
 MOST_ENFORCED_SHARE = 0.05
 """The largest share of owners that may be enforced without a capacity check on record."""
 
@@ -17,6 +19,15 @@ class Phase(StrEnum):
     SHADOW = "shadow"
     WARN = "warn"
     ENFORCE = "enforce"
+
+
+DESIRED_MODE = {
+    Phase.CONTRACT: Mode.SHADOW,
+    Phase.SHADOW: Mode.SHADOW,
+    Phase.WARN: Mode.WARN,
+    Phase.ENFORCE: Mode.ENFORCE,
+}
+"""The most that an agent is told to run in a phase."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from analytics.exceptions import ResultsNotWrittenError
 from analytics.published import polars_schema
 from analytics.results_draft import ResultsDraft, Run, results_draft
 from analytics.results_file import draft_path
+from sli.rollout.act import FIRST_HASH
 from sli.schemas import SLI_HOURLY
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def write(folder: EventFolder, keep_previous: bool, *steps: dict[int, int]) -> l
         for step in steps:
             replace(draft, step)
         draft.put_in_order(SLI_HOURLY, ORDER)
-        draft.record(run(1), "store", START)
+        draft.record(run(1), "store", START, FIRST_HASH)
         draft.publish()
     return [(row["time"][8:13], row["total"]) for row in folder.table("sli_hourly")]
 
@@ -93,7 +94,7 @@ def test_only_the_last_runs_are_kept(folder: EventFolder, monkeypatch: pytest.Mo
     folder.directory.results_folder.mkdir(parents=True)
     with results_draft(folder.directory, keep_previous=False) as draft:
         for number in range(5):
-            draft.record(run(number), "store", START)
+            draft.record(run(number), "store", START, FIRST_HASH)
         draft.publish()
     assert [row["inputs"] for row in folder.table("runs")] == [2, 3, 4]
     assert folder.table("results_info")[0]["computed_through"] == 4

@@ -52,6 +52,7 @@ def _compute(
     from analytics.refresh import refresh as compute
     from sli.data_directory import DataDirectory
     from toolgauge.freshness import note_lost, require, wait_until_published
+    from toolgauge.rollout.record import acts_for_results
 
     directory = DataDirectory(settings_in_force(context, data_dir, config).settings.data_dir)
     require(directory)
@@ -70,7 +71,9 @@ def _compute(
         def show(stage: str, done: int, total: int) -> None:
             progress.update(task, description=stage, completed=done, total=total)
 
-        outcome = compute(directory, rebuild=rebuild, on_progress=show)
+        outcome = compute(
+            directory, acts=acts_for_results(directory, note), rebuild=rebuild, on_progress=show
+        )
     if outcome.set_aside is not None:
         note(f"the results were damaged; they are kept as {outcome.set_aside} and were computed again")
     note_lost(directory, note)

@@ -1,0 +1,1 @@
+"""The rollout as the program keeps it: the record of acts on disk, its gates, and the state answered from."""
