@@ -268,3 +268,34 @@ class ActRefused(ToolgaugeError):
         super().__init__(f"{environment}: {reason}")
         self.environment = environment
         self.reason = reason
+
+
+class NoOwnerKey(ToolgaugeError):
+    """There is no key to hash owners with.
+
+    Attributes:
+        path: where it would be.
+        reason: what the system says.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"owners cannot be hashed: {path}: {reason}. The receiver makes the key at its first start; "
+            "without it, ask with hashes (--hashed)"
+        )
+        self.path = path
+        self.reason = reason
+
+
+class NotAHash(WrongUsage):
+    """A hash of an owner was asked for, and something else was given.
+
+    Attributes:
+        place: which, from 1.
+    """
+
+    def __init__(self, place: int) -> None:
+        super().__init__(
+            f"owner {place} is no hash: 64 hexadecimal digits in lower case, as the column owner has them"
+        )
+        self.place = place
