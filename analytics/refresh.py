@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 import polars as pl
@@ -36,7 +37,7 @@ from sli.data_directory import DataDirectory
 from sli.days import DAY
 from sli.manifest import Manifest
 from sli.rollout.act import FIRST_HASH, Act
-from sli.schemas import ACTS, BASELINES, EVENT_DATASETS, RECEIVER_UPTIME, ROLLOUT, RUNS
+from sli.schemas import ACTS, BASELINES, EVENT_DATASETS, GATES, RECEIVER_UPTIME, ROLLOUT, RUNS
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much it has."""
@@ -77,6 +78,7 @@ def refresh(
     directory: DataDirectory,
     *,
     acts: Sequence[Act] | None = None,
+    rollout_after: Mapping[str, str] = MappingProxyType({}),
     rebuild: bool = False,
     on_progress: Progress | None = None,
 ) -> RefreshOutcome:
@@ -92,6 +94,7 @@ def refresh(
 
     Args:
         acts: all acts of the rollout, in the order of the record; None: those that the results know of stay.
+        rollout_after: for an environment, the one whose gates have to pass first.
         rebuild: count everything again.
         on_progress: called with `days`, the days done, and the days to do.
 
@@ -108,7 +111,7 @@ def refresh(
             previous = previous_results(directory)
             aside = set_aside(directory) if previous.damaged else None
             info = None if rebuild else previous.info
-            attempt = partial(_attempt, directory, started, on_progress, acts)
+            attempt = partial(_attempt, directory, started, on_progress, acts, rollout_after)
             lost = found.still_lost(info.lost) if info is not None else frozenset()
             try:
                 outcome = _on_what_is_readable(directory, partial(attempt, info), lost)
@@ -141,6 +144,7 @@ def _attempt(
     started: datetime,
     on_progress: Progress | None,
     acts: Sequence[Act] | None,
+    rollout_after: Mapping[str, str],
     info: ResultsInfo | None,
     published: Published,
 ) -> RefreshOutcome:
@@ -172,7 +176,8 @@ def _attempt(
             if acts is None:
                 kept = previous_rollout(directory, ACTS)
                 draft.keep(ACTS, kept)
-                draft.keep(ROLLOUT, previous_rollout(directory, ROLLOUT))
+                for dataset in (ROLLOUT, GATES):
+                    draft.keep(dataset, previous_rollout(directory, dataset))
                 known_acts = kept["hash"][-1] if len(kept) else FIRST_HASH
         job = DayJob(draft)
         partials = PromptPartials(published, repeats)
@@ -185,7 +190,7 @@ def _attempt(
         windows = WindowJob(draft, as_of, _around(segment.day for segment in lost))
         rows = job.rows + windows.run(touched | repaired, previously, started)
         if acts is not None:
-            rows += write_rollout_tables(draft, acts)
+            rows += write_rollout_tables(draft, acts, as_of, rollout_after)
             known_acts = last_hash(acts)
         through = manifest.published_through
         kind, detail = "refresh" if base else "rebuild", f"{len(touched)} days"

@@ -132,7 +132,7 @@ def previous_runs(directory: DataDirectory) -> pl.DataFrame:
 
 
 def previous_rollout(directory: DataDirectory, dataset: Dataset) -> pl.DataFrame:
-    """`ACTS` or `ROLLOUT` of the results in place; empty as above."""
+    """`ACTS`, `ROLLOUT` or `GATES` of the results in place; empty as above."""
     return _previous_rows(directory, dataset, "rowid")
 
 

@@ -591,6 +591,31 @@ ROLLOUT = Dataset(
         Column("reason", "VARCHAR", "why it was moved there, or why less than its phase is answered"),
     ),
 )
+GATES = Dataset(
+    "gates",
+    (
+        Column("environment", "VARCHAR", "deployment environment"),
+        Column("gate", "VARCHAR", "contract -> shadow, shadow -> warn, warn -> enforce 1, ..."),
+        Column("wave", "BIGINT", "the wave that it leads to; 0 below enforce"),
+        Column("criterion", "VARCHAR", "name of the criterion; gate: all of them together"),
+        Column("window_end", "DATE", "last closed day; null before one is over"),
+        Column("verdict", "VARCHAR", "pass, fail, undecided or blocked"),
+        Column("estimate", "DOUBLE", "how much worse it is; what it is, where nothing is compared"),
+        Column("low", "DOUBLE", "lower end of the estimate's interval"),
+        Column("high", "DOUBLE", "upper end of it"),
+        Column("margin", "DOUBLE", "how much worse it may be; the bound, where nothing is compared"),
+        Column("call_weighted_estimate", "DOUBLE", "the same with equal weight for each prompt"),
+        Column("owners_treatment", "BIGINT", "owners in the arm that is judged"),
+        Column("owners_control", "BIGINT", "owners in the arm that it is held against"),
+        Column("half_width", "DOUBLE", "half of the interval"),
+        Column("forecast", "VARCHAR", "when it can be decided"),
+        Column("waived", "VARCHAR", "who let it pass undecided, and why"),
+        Column("detail", "VARCHAR", "the verdict in a sentence"),
+        Column("service_version", "VARCHAR", "the release that it is about"),
+        Column("window_start", "DATE", "first whole day since the environment came to where it stands"),
+        Column("evaluated_at", "TIMESTAMPTZ", "until when the events told anything"),
+    ),
+)
 ACTS = Dataset(
     "acts",
     (
@@ -642,6 +667,7 @@ RESULT_DATASETS: tuple[Dataset, ...] = (
     BASELINES,
     COMPARISONS,
     COVERAGE,
+    GATES,
     ROLLOUT,
     ACTS,
     RUNS,

@@ -16,6 +16,7 @@ from sli.manifest import ManifestError
 from toolgauge.commands.backup import backup, restore
 from toolgauge.commands.baseline import baseline, compare
 from toolgauge.commands.check import check
+from toolgauge.commands.cohort import cohort
 from toolgauge.commands.configuration import config as config_command
 from toolgauge.commands.doctor import doctor
 from toolgauge.commands.export import export
@@ -24,6 +25,7 @@ from toolgauge.commands.quality import quality
 from toolgauge.commands.refresh import rebuild, refresh
 from toolgauge.commands.replay import replay
 from toolgauge.commands.report import report
+from toolgauge.commands.rollout import rollout
 from toolgauge.commands.serve import serve
 from toolgauge.commands.shadow import shadow
 from toolgauge.commands.sli import sli
@@ -42,6 +44,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "replay": replay,
     "baseline": baseline,
     "compare": compare,
+    "cohort": cohort,
     "report": report,
     "sql": sql,
     "refresh": refresh,
@@ -64,6 +67,8 @@ _SHORT = {
     "replay": "What it would have done elsewhere, or set otherwise.",
     "baseline": "What is normal for a version, or why nobody can say.",
     "compare": "Two versions' baselines side by side.",
+    "rollout": "Roll the guard out: status, gates, acts.",
+    "cohort": "In which arm of a rollout owners are.",
     "report": "The nightly report of a day.",
     "sql": "Ask the events and the results in SQL, read-only.",
     "refresh": "Compute the results for what is new.",
@@ -90,6 +95,7 @@ app = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     app.command(_name, short_help=_SHORT[_name])(_command)
+app.add_typer(rollout, name="rollout", short_help=_SHORT["rollout"])
 
 
 def _show_version(wanted: bool) -> None:

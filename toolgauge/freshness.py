@@ -11,8 +11,9 @@ import fcntl
 import http.client
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sli.data_directory import DataDirectory
@@ -122,7 +123,9 @@ def wait_until_published(
         time.sleep(_POLL_SECONDS)
 
 
-def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
+def bring_up_to_date(
+    directory: DataDirectory, note: Note, rollout_after: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Wait for the service, and compute the results if they are behind.
 
     Raises:
@@ -137,7 +140,7 @@ def bring_up_to_date(directory: DataDirectory, note: Note) -> None:
     from analytics.refresh import refresh
 
     try:
-        outcome = refresh(directory, acts=acts_for_results(directory, note))
+        outcome = refresh(directory, acts=acts_for_results(directory, note), rollout_after=rollout_after)
     except ResultsNotWrittenError as error:
         # Whoever may only read, reads what the service has computed.
         note(f"the results are those of the last refresh: {error}")

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ def run_jobs(
     data_dir: Path,
     interval_seconds: float,
     report_schedule: str,
+    rollout_after: Mapping[str, str],
     on_ready: Callable[[dict[str, str]], None],
 ) -> None:
     """Refresh the results whenever something was published, until SIGINT or SIGTERM.
@@ -44,6 +45,7 @@ def run_jobs(
 
     Args:
         report_schedule: when reports are due, as a cron expression in UTC; empty: never.
+        rollout_after: for an environment, the one whose gates have to pass first.
         on_ready: called once, after the first refresh that succeeded or had nothing to read.
     """
     os.nice(_NICENESS)
@@ -70,7 +72,11 @@ def run_jobs(
         overdue = bool(lost) and time.monotonic() >= look_again
         if found[0] is not None and (found != seen or failing or overdue):
             try:
-                outcome = refresh(directory, acts=acts_for_results(directory, acts_unknown))
+                outcome = refresh(
+                    directory,
+                    acts=acts_for_results(directory, acts_unknown),
+                    rollout_after=rollout_after,
+                )
             except Exception as error:
                 # Whatever it is, the service goes on; a refresh starts from the published events each time.
                 if not failing:

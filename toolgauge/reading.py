@@ -46,12 +46,13 @@ def read(
         AnalyticsError: the results could not be computed.
     """
     from dashboards.sql.reader import Reader
+    from toolgauge.settings import parse_order
 
     directory = DataDirectory(settings.data_dir)
     if again:
         require(directory)
     elif wait:
-        bring_up_to_date(directory, note)
+        bring_up_to_date(directory, note, parse_order(settings.rollout_after))
     else:
         require(directory)
         note_lost(directory, note)

@@ -61,6 +61,28 @@ def parse_days(value: object) -> object:
     return None if value in (None, "", "0", 0, "None") else value
 
 
+def parse_order(text: str) -> dict[str, str]:
+    """For each environment that may only follow another, that one; from `public_cloud=internal, b=a`.
+
+    Raises:
+        ValueError: the text is none, or an environment would wait for itself.
+    """
+    order: dict[str, str] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        later, _, earlier = (part.strip() for part in pair.partition("="))
+        if not later or not earlier:
+            raise ValueError("write the later environment, =, the earlier one: public_cloud=internal")
+        order[later] = earlier
+    for each in order:
+        seen, following = {each}, order.get(each)
+        while following is not None:
+            if following in seen:
+                raise ValueError(f"{each} would wait for itself")
+            seen.add(following)
+            following = order.get(following)
+    return order
+
+
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 RetentionDays = Annotated[int | None, BeforeValidator(parse_days), Field(ge=1)]
@@ -106,6 +128,10 @@ class Settings(BaseSettings):
         "30 1 * * *",
         description="when the nightly report is made, as a cron expression in UTC; empty: not by the service",
     )
+    rollout_after: str = Field(
+        "",
+        description="environments that may only follow another: public_cloud=internal; with commas between",
+    )
     query_timeout_seconds: Seconds = Field(30.0, description="longest time of an SQL query")
     query_memory_bytes: Size = Field(2**30, description="memory of SQL queries, and of one answer")
     query_max_rows: int = Field(1_000_000, ge=1, description="most rows of an SQL answer")
@@ -144,6 +170,12 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"{value!r} is no cron expression of five fields that ever comes due ({error})"
             ) from None
+        return value
+
+    @field_validator("rollout_after")
+    @classmethod
+    def _order(cls, value: str) -> str:
+        parse_order(value)
         return value
 
     @field_validator("host")

@@ -53,8 +53,10 @@ def _compute(
     from sli.data_directory import DataDirectory
     from toolgauge.freshness import note_lost, require, wait_until_published
     from toolgauge.rollout.record import acts_for_results
+    from toolgauge.settings import parse_order
 
-    directory = DataDirectory(settings_in_force(context, data_dir, config).settings.data_dir)
+    settings = settings_in_force(context, data_dir, config).settings
+    directory = DataDirectory(settings.data_dir)
     require(directory)
     wait_until_published(directory, note)
     with Progress(
@@ -72,7 +74,11 @@ def _compute(
             progress.update(task, description=stage, completed=done, total=total)
 
         outcome = compute(
-            directory, acts=acts_for_results(directory, note), rebuild=rebuild, on_progress=show
+            directory,
+            acts=acts_for_results(directory, note),
+            rollout_after=parse_order(settings.rollout_after),
+            rebuild=rebuild,
+            on_progress=show,
         )
     if outcome.set_aside is not None:
         note(f"the results were damaged; they are kept as {outcome.set_aside} and were computed again")

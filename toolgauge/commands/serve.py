@@ -156,8 +156,15 @@ def _serve_half(half: Half, settings: Settings, supervised: bool, clock_file: Pa
         run(ingest_configuration(settings), on_ready, supervised, clock_file)
     else:
         from toolgauge.jobs import run_jobs
+        from toolgauge.settings import parse_order
 
-        run_jobs(settings.data_dir, settings.refresh_interval_seconds, settings.report_schedule, on_ready)
+        run_jobs(
+            settings.data_dir,
+            settings.refresh_interval_seconds,
+            settings.report_schedule,
+            parse_order(settings.rollout_after),
+            on_ready,
+        )
 
 
 def ingest_configuration(settings: Settings) -> IngestConfiguration:
