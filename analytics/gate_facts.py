@@ -103,7 +103,7 @@ class GateFacts:
         days = [last - DAY * back for back in range(RECENT_DAYS + 1)]
         sessions = (
             self._results.filed(PROMPTS, days)
-            .filter((pl.col("environment") == environment) & (pl.col("service_version") == version))
+            .filter((pl.col("environment") == environment) & _is(version))
             .filter(pl.col("session_id").is_not_null())
             .group_by("session_id")
             .agg(known=pl.col("owner").is_not_null().any())
@@ -127,15 +127,20 @@ class GateFacts:
 
     def baseline(self, environment: str, version: str | None) -> dict[str, Any] | None:
         """The latest revision of the latest window; None where there is none."""
-        rows = self._baselines.filter(
-            (pl.col("environment") == environment) & (pl.col("service_version") == version)
-        ).sort("window_end", "revision")
+        rows = self._baselines.filter((pl.col("environment") == environment) & _is(version)).sort(
+            "window_end", "revision"
+        )
         return rows.row(-1, named=True) if len(rows) else None
 
     def _recent(self, version: str | None) -> pl.DataFrame:
         first = self.as_of.date() - timedelta(days=RECENT_DAYS)
-        return self._quality.filter((pl.col("service_version") == version) & (pl.col("day") >= first))
+        return self._quality.filter(_is(version) & (pl.col("day") >= first))
 
 
 def _with_day(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(day=pl.col("time").dt.date())
+
+
+def _is(version: str | None) -> pl.Expr:
+    # No row is of a version that is not pinned yet.
+    return pl.col("service_version").eq_missing(pl.lit(version, pl.String))

@@ -70,6 +70,11 @@ class Repeats:
         """Those of the hashes of keys that `day` holds."""
         return hashes.filter(hashes.is_in(self._keys_of(day)["key_hash"].implode()))
 
+    def repeated_on(self, day: date, hashes: pl.Series) -> pl.Series:
+        """Those of the hashes of keys that `day` holds more than once."""
+        own = self._keys_of(day).lazy().filter(pl.col("key_hash").is_in(hashes.implode()))
+        return repeated_hashes(own).collect(engine="streaming")["key_hash"]
+
     def _find(self, day: date) -> DayRepeats:
         if day not in self._days:
             return DayRepeats(_NONE, _NONE)

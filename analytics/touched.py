@@ -59,25 +59,26 @@ def _within(days: set[date], first: datetime, last: datetime) -> set[date]:
 
 
 def _with_repeats(published: Published, repeats: Repeats, day: date, after: int) -> set[date]:
-    """The days beside `day` that hold a repeat of a new call, and those beside these that hold its prompt.
+    """The days that hold a repeat of a new call of `day`, and those beside these that hold its prompt.
 
     Whether the repeat counts may have changed, and so the prompt's records of that day.
     """
     calls = with_call_id(published.scan(TOOL_CALLS, [day], after)).with_columns(key_hash())
     hashes = calls.select("key_hash").unique().collect(engine="streaming")["key_hash"]
     found = repeats.days_with(hashes, day) if len(hashes) else set()
-    for beside in found - {day}:
-        repeated = repeats.hashes_of(beside, hashes)
+    for holding in sorted(found):
+        repeated = (
+            repeats.repeated_on(holding, hashes) if holding == day else repeats.hashes_of(holding, hashes)
+        )
+        # A repeat may have come from another version: the prompt's id alone is part of the call's key.
         prompts = (
             calls.filter(pl.col("key_hash").is_in(repeated.implode()) & pl.col("prompt_id").is_not_null())
             .select("prompt_id")
             .unique()
             .collect(engine="streaming")
         )
-        # A repeat may have come from another version: the prompt's id alone is part of the call's key.
-        far = beside + (beside - day)
-        if _mentions(published, far, prompts):
-            found.add(far)
+        beside = {holding - DAY, holding + DAY} - {day}
+        found |= {each for each in beside if _mentions(published, each, prompts)}
     return found
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from analytics.day import Day
 from analytics.prompt_partials import PromptPartials
 from analytics.published import Published, read_published
+from analytics.refresh import refresh
 from analytics.repeats import Repeats
 from analytics.touched import touched_days
 from sli.schemas import (
@@ -145,6 +146,25 @@ def test_a_repeat_that_does_not_count_any_more_changes_its_prompt_a_day_further(
     # Its day is told by the first record that counts; that is now no longer on the third.
     folder.publish(folder.call("2026-11-02T09:00", **PROMPT, **SAME))
     assert touched(folder, after=3) == "02 03 04"
+
+
+def test_a_call_that_another_version_made_first_changes_the_day_on_which_its_prompt_begins(
+    folder: EventFolder,
+) -> None:
+    later = {"service_version": "0.9.0", **PROMPT}
+    folder.publish(
+        folder.call("2026-11-02T10:00", **later, **SAME),
+        folder.call("2026-11-03T10:00", call_id="d", **later),
+    )
+    refresh(folder.directory)
+    # The row of 0.9.0 counts no longer: of its prompt, only what it called on the third is left.
+    folder.publish(folder.call("2026-11-02T09:00", **PROMPT, **SAME))
+    assert touched(folder, after=1) == "02 03"
+    refresh(folder.directory)
+    step_by_step = folder.prompts()
+    assert [row["service_version"] for row in step_by_step] == ["0.24.4", "0.9.0"]
+    refresh(folder.directory, rebuild=True)
+    assert folder.prompts() == step_by_step
 
 
 def test_a_conversation_that_finished_two_days_after_its_prompt_began(folder: EventFolder) -> None:
