@@ -38,8 +38,12 @@ from ingest.normalise.events import normalise
 from ingest.normalise.rows import Events
 
 # How long an example takes says nothing about the code while other tests run beside it.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+_untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples at each run, so that a red run speaks of the change; new ones are looked for on purpose:
+# make test ARGS=--hypothesis-profile=explore
+settings.register_profile("gate", _untimed, derandomize=True)
+settings.register_profile("explore", _untimed, print_blob=True)
+settings.load_profile("gate")
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -364,7 +364,10 @@ def _metrics(rows: pa.StructArray) -> dict[str, pa.Array]:
 
 def _counted(kind: pa.StructArray) -> pa.StructArray:
     """Metrics of a kind whose points are only counted: as many empty ones."""
-    ends = _offsets(kind.field("dataPoints"))
+    lists = kind.field("dataPoints")
+    if lists.flatten().null_count:
+        raise _UnusualError
+    ends = _offsets(lists)
     points = pa.ListArray.from_arrays(ends, pa.array([b""] * int(ends[-1]), pa.binary()))
     return _struct({"data_points": points}, kind.is_null())
 

@@ -18,6 +18,8 @@ from ingest.exceptions import TokenUnusable, TooManyRequests, Unauthenticated
 _SHORTEST_TOKEN = 16
 # Addresses that are remembered; who was not seen for longest is forgotten first, and starts anew.
 _CLIENTS_REMEMBERED = 10_000
+# What a client has waited for is there, although sums of seconds are not exact.
+_ROUNDING = 1e-9
 
 
 def read_tokens(given: str, file: Path | None) -> tuple[str, ...]:
@@ -157,8 +159,8 @@ class ClientRates:
         now = time.monotonic() if now is None else now
         left, since = self._buckets.pop(address, (float(self._burst), now))
         left = min(self._burst, left + (now - since) * self._per_second)
-        taken = left >= 1
-        self._buckets[address] = (left - 1 if taken else left, now)
+        taken = left >= 1 - _ROUNDING
+        self._buckets[address] = (max(left - 1, 0.0) if taken else left, now)
         if len(self._buckets) > _CLIENTS_REMEMBERED:
             self._buckets.popitem(last=False)
         if not taken:

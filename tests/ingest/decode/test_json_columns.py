@@ -60,6 +60,18 @@ def test_one_odd_body_takes_no_other_off_the_way(otlp: Any) -> None:
     assert records.field("time").to_pylist() == [5, 6, 7]
 
 
+@pytest.mark.parametrize("kind", ["sum", "gauge", "histogram", "exponentialHistogram", "summary"])
+@pytest.mark.parametrize("points", [[None], [{}, None], [5], None, {}])
+def test_points_that_are_none(kind: str, points: Any) -> None:
+    metric = {"name": "m", kind: {"dataPoints": points}}
+    body = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).encode()
+    expected, found = _reference(Signal.METRICS, body), _at_once(Signal.METRICS, body)
+    if isinstance(expected, str) or isinstance(found, str):
+        assert found == expected
+    else:
+        assert found.equals(expected)
+
+
 _integers = st.one_of(
     st.integers(-3, 2**64),
     st.integers(0, 2**63).map(str),

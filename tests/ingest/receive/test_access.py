@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc.status_pb2 import Status
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ingest.exceptions import TokenUnusable, TooManyRequests, Unauthenticated
@@ -82,6 +82,7 @@ def test_a_certificate_and_a_token_are_both_needed_but_by_the_program_itself() -
         access.check(_caller(has_certificate=True))
 
 
+@example([1.7139849781280425, 1.926471963875441, 0.0], 0.125, 1)
 @given(st.lists(st.floats(0, 3), max_size=60), st.floats(0.1, 20), st.integers(1, 10))
 def test_no_client_gets_more_than_its_burst_and_its_rate(
     pauses: list[float], rate: float, burst: int
